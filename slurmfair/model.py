@@ -94,6 +94,7 @@ class NodeTable:
     gpu_types: tuple[tuple[tuple[str, int], ...], ...]  # configured GPUs by type, sorted by type
     total: Ints  # shape (n_nodes, 3): configured
     used: Ints  # shape (n_nodes, 3): allocated
+    gpu_used: tuple[tuple[tuple[str, int], ...], ...]  # allocated GPUs by type
     counts: Bools  # part of the capacity
     free: Bools  # may take a job now
     draining: Bools  # only what is allocated counts
