@@ -13,7 +13,8 @@ from slurmfair.config import Config, Pool
 from slurmfair.matching import job_priorities, leaf_of_jobs, quota_arrays
 from slurmfair.model import Bytes, Floats, Ints, JobTable, Masks, Quotas, Reading, Room
 from slurmfair.room import NodeClasses, class_masks, node_classes, room_of
-from slurmfair.standing import BASE_STATE, RUNNING, Standing, holds_resources, waiting
+from slurmfair.slurm.parse import BASE_STATE, BaseState
+from slurmfair.standing import Standing, holds_resources, waiting
 
 
 @dataclass(frozen=True, slots=True)

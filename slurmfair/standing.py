@@ -10,11 +10,10 @@ from enum import IntEnum
 import numpy as np
 
 from slurmfair.model import Bools, Bytes, Coded, Ints, JobTable
-from slurmfair.slurm.parse import ReasonClass, Tag, reason_class, tag_of
+from slurmfair.slurm.parse import BASE_STATE, COMPLETING, BaseState, Tag, Waits, tag_of, waits_for
 
-PENDING, RUNNING, SUSPENDED = 0, 1, 2
-BASE_STATE = 0xFF
-COMPLETING = 0x8000
+WAITS = tuple(Waits)
+TAGS = tuple(Tag)
 
 
 class Standing(IntEnum):
@@ -40,32 +39,44 @@ class Standing(IntEnum):
 WAITING = (Standing.OPEN, Standing.HELD, Standing.GATED)
 
 _OF_REASON = {
-    ReasonClass.WAITING: Standing.OPEN,
-    ReasonClass.CLEARS: Standing.INELIGIBLE,
-    ReasonClass.SITE_LIMIT: Standing.SITE_LIMIT,
-    ReasonClass.CANNOT: Standing.CANNOT_RUN,
-    ReasonClass.HELD_ADMIN: Standing.FOREIGN_HOLD,
-    ReasonClass.HELD_OTHER: Standing.FOREIGN_HOLD,
-    ReasonClass.ENDED: Standing.OPEN,  # a requeued job may show one for a moment
-    ReasonClass.UNKNOWN: Standing.UNKNOWN,
+    Waits.TURN: Standing.OPEN,
+    Waits.CLEARS: Standing.INELIGIBLE,
+    Waits.LIMIT: Standing.SITE_LIMIT,
+    Waits.NEVER: Standing.CANNOT_RUN,
+    Waits.ADMIN_HOLD: Standing.FOREIGN_HOLD,
+    Waits.HELD: Standing.FOREIGN_HOLD,
+    Waits.ENDED: Standing.OPEN,  # a requeued job may show one for a moment
+    Waits.UNKNOWN: Standing.UNKNOWN,
 }
 
 
 def tags(jobs: JobTable) -> Bytes:
-    """Return the tag of each record's admin_comment, shape (n_jobs,)."""
-    return _looked_up(jobs.admin_comment, [int(tag_of(text)) for text in jobs.admin_comment.values])
+    """Return our tag in each record's admin_comment, an index into TAGS, shape (n_jobs,)."""
+    return _looked_up(jobs.admin_comment, [TAGS.index(tag_of(text)) for text in jobs.admin_comment.values])
 
 
 def reason_classes(jobs: JobTable) -> Bytes:
-    """Return the ReasonClass of each record, shape (n_jobs,); each distinct pair is looked at once."""
+    """Return the class of each record's reason, an index into WAITS; each distinct reason is looked at once."""
     width = max(1, len(jobs.reason_text.values))
     pair = jobs.reason.codes.astype(np.int64) * width + jobs.reason_text.codes
     distinct, place = np.unique(pair, return_inverse=True)
-    found = [
-        int(reason_class(jobs.reason.values[code // width], jobs.reason_text.values[code % width]))
-        for code in distinct.tolist()
-    ]
+    names, texts = jobs.reason.values, jobs.reason_text.values
+    found = [WAITS.index(waits_for(names[c // width], texts[c % width])) for c in distinct.tolist()]
     return np.asarray(found, dtype=np.uint8)[place.reshape(-1)]
+
+
+def marked(jobs: JobTable, reasons: Bytes) -> Bytes:
+    """Return Standing.HELD or GATED for records that carry a hold of ours, Standing.ENDED for all others.
+
+    A hold is ours only with state exactly PENDING, priority 0, the exact reason, and our tag (SLURM.md 0.8).
+    """
+    tag = tags(jobs)
+    held = (jobs.state == BaseState.PENDING) & (jobs.priority == 0) & ~jobs.cron
+    by_admin = reasons == WAITS.index(Waits.ADMIN_HOLD)
+    out = np.full(len(jobs), Standing.ENDED, dtype=np.uint8)
+    out[held & (by_admin | _is_plain_user_hold(jobs)) & (tag == TAGS.index(Tag.GATE))] = Standing.GATED
+    out[held & by_admin & (tag == TAGS.index(Tag.HOLD))] = Standing.HELD
+    return out
 
 
 def standings(jobs: JobTable, reasons: Bytes, now_s: int) -> Bytes:
@@ -73,31 +84,25 @@ def standings(jobs: JobTable, reasons: Bytes, now_s: int) -> Bytes:
 
     `reasons` are reason classes, with those that our own write blanked put back by the caller (SLURM.md 5.4).
     """
-    by_reason = np.zeros(max(_OF_REASON) + 1, dtype=np.uint8)
-    for reason, standing in _OF_REASON.items():
-        by_reason[reason] = standing
-    tag = tags(jobs)
+    by_reason = np.asarray([_OF_REASON[reason] for reason in WAITS], dtype=np.uint8)
+    tag, ours = tags(jobs), marked(jobs, reasons)
     base = jobs.state & BASE_STATE
-    pending = jobs.state == PENDING
+    pending = jobs.state == BaseState.PENDING
     held = pending & (jobs.priority == 0)
-    exactly_admin = reasons == ReasonClass.HELD_ADMIN
-    by_gate = (reasons == ReasonClass.HELD_ADMIN) | _is_plain_user_hold(jobs)
     later = (jobs.begin_s > now_s) | (jobs.eligible_s > now_s)
 
     out = by_reason[reasons]
-    # A running job whose record Slurm gives a stale pending reason is still a running job: states come last.
-    out[pending & (later | jobs.dependent)] = Standing.INELIGIBLE
     out[held] = Standing.FOREIGN_HOLD
-    out[held & exactly_admin & (tag == Tag.HOLD)] = Standing.HELD
-    out[held & by_gate & (tag == Tag.GATE)] = Standing.GATED
-    out[pending & ~held & (tag == Tag.HOLD)] = Standing.RELEASED
-    out[pending & (_texts(jobs.reservation))] = Standing.RESERVATION
+    out[ours != Standing.ENDED] = ours[ours != Standing.ENDED]
+    out[pending & ~held & (tag == TAGS.index(Tag.HOLD))] = Standing.RELEASED
+    foreign = out == Standing.FOREIGN_HOLD
+    out[pending & (later | jobs.dependent) & ~foreign] = Standing.INELIGIBLE
+    out[pending & _texts(jobs.reservation) & ~foreign] = Standing.RESERVATION
     out[pending & jobs.cron] = Standing.CRON
     out[~pending] = Standing.ENDED
-    completing = (jobs.state & COMPLETING) != 0
-    out[(base == RUNNING) | completing] = Standing.RUNNING
-    out[(base == RUNNING) & (jobs.priority == 0) & (tag == Tag.HOLD)] = Standing.LATE_HOLD
-    out[base == SUSPENDED] = Standing.SUSPENDED
+    out[(base == BaseState.RUNNING) | ((jobs.state & COMPLETING) != 0)] = Standing.RUNNING
+    out[(base == BaseState.RUNNING) & (jobs.priority == 0) & (tag == TAGS.index(Tag.HOLD))] = Standing.LATE_HOLD
+    out[base == BaseState.SUSPENDED] = Standing.SUSPENDED
     return out
 
 
