@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -35,6 +36,21 @@ def last_lines(text: str, n_lines: int = 8) -> str:
     """Return the end of some output, in one line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return " | ".join(lines[-n_lines:]) or "no output"
+
+
+def remove(folder: Path, last: str | None = None, timeout_s: float = 20.0) -> None:
+    """Remove a folder whose processes are ending, the file `last` in it after all others."""
+    deadline_s = time.monotonic() + timeout_s
+    while folder.exists():
+        for path in folder.iterdir():
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            elif path.name != last:
+                path.unlink(missing_ok=True)
+        if {path.name for path in folder.iterdir()} <= {last}:
+            shutil.rmtree(folder, ignore_errors=True)
+        if folder.exists() and time.monotonic() > deadline_s:
+            raise LabError(str(folder), "cannot be removed", "remove it by hand")
 
 
 def check() -> None:
@@ -68,7 +84,9 @@ def mirror() -> str:
     for address, component in (row.split() for row in rows.splitlines() if " " in row):
         if component == "main" and address.rstrip("/").endswith("/debian"):
             return address
-    raise LabError("apt", "no source of Debian's main archive", "add one to /etc/apt/sources.list.d")
+    raise LabError(
+        "apt", "no source of Debian's main archive", "add one to /etc/apt/sources.list.d"
+    )
 
 
 def apt_proxies() -> dict[str, str]:

@@ -13,13 +13,14 @@ MUNGE_SOCKET = "/run/munge/munge.socket.2"
 DATABASE_SOCKET = "/run/mysqld/mysqld.sock"
 START_TIMEOUT_S = 60.0
 POLL_S = 0.05
+NODE_SERVICES = tuple(f"slurmd:{node}" for node in conf.NODES)
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
     """One daemon, run in the foreground of its own session.
 
-    It is ready when its socket is there, or its port listens, or its node is up.
+    It is ready when its socket is there, or its port listens.
     """
 
     name: str
@@ -71,7 +72,7 @@ def slurmdbd(settings: Settings) -> Service:
         user="slurm",
         port=conf.dbd_port(settings),
         log=f"{conf.LOGS}/slurmdbd.out",
-        folders=((conf.LOGS, "slurm"), (conf.STATE, "slurm")),
+        folders=((conf.LOGS, "slurm"), (conf.STATE, "slurm"), (conf.RUN, "slurm")),
     )
 
 
@@ -79,11 +80,11 @@ def slurmctld(settings: Settings) -> Service:
     """Return Slurm's controller."""
     return Service(
         "slurmctld",
-        ("slurmctld", "-D", "-i"),
+        ("slurmctld", "-D", "-i"),  # -i: start also if it was killed before it had saved its state
         user="slurm",
         port=settings.base_port,
         log=f"{conf.LOGS}/slurmctld.out",
-        folders=((f"{conf.STATE}/slurmctld", "slurm"),),
+        folders=((f"{conf.STATE}/slurmctld", "slurm"), (conf.RUN, "slurm")),
     )
 
 
