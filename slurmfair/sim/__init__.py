@@ -1,0 +1,1 @@
+"""A cluster in memory with Slurm's rules."""

@@ -1,0 +1,1 @@
+"""The edge to a real Slurm."""
