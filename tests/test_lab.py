@@ -62,9 +62,7 @@ def settings(tmp_path: Path) -> Settings:
 def command(*words: str, **options) -> subprocess.CompletedProcess[str]:  # type: ignore[no-untyped-def]
     """Run `python3 -m tests.lab`."""
     argv = [sys.executable, "-m", "tests.lab", *words]
-    return subprocess.run(
-        argv, cwd=REPO, text=True, capture_output=True, timeout=120, check=False, **options
-    )
+    return subprocess.run(argv, cwd=REPO, text=True, capture_output=True, timeout=120, check=False, **options)
 
 
 def processes_of(folder: Path) -> list[str]:
@@ -216,7 +214,7 @@ def test_a_killed_daemon_starts_again(lab: Lab) -> None:
         before = lab.service_pid(name)
         lab.restart_service(name, signal.SIGKILL)
         assert lab.service_pid(name) not in (None, before)
-    lab.wait_nodes()
+        lab.wait_nodes()
 
 
 @on_slurm
@@ -282,9 +280,7 @@ def test_down_leaves_nothing(settings: Settings) -> None:
 @on_slurm
 @pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("stage", ["root forky", "namespaces", "slurmctld ready"])
-def test_an_interrupted_up_leaves_nothing(
-    settings: Settings, stage: str, sig: signal.Signals
-) -> None:
+def test_an_interrupted_up_leaves_nothing(settings: Settings, stage: str, sig: signal.Signals) -> None:
     process = started_up(settings.dir, stage)
     process.send_signal(sig)
     _, err = process.communicate(timeout=60)
@@ -312,9 +308,7 @@ def test_a_failed_up_leaves_nothing_and_says_why(settings: Settings) -> None:
 
 @on_slurm
 def test_a_lab_ends_with_the_process_that_made_it(settings: Settings) -> None:
-    code = (
-        "import sys, signal; from tests.lab import Lab; Lab(dir=sys.argv[1]).up(); signal.pause()"
-    )
+    code = "import sys, signal; from tests.lab import Lab; Lab(dir=sys.argv[1]).up(); signal.pause()"
     process = subprocess.Popen([sys.executable, "-c", code, str(settings.dir)], cwd=REPO)
     assert wait_until(lambda: Path(settings.dir, "slurmd:cpu01.pid").exists(), 60)
     process.kill()

@@ -97,9 +97,7 @@ def conf_line(text: str) -> tuple[str, str | None]:
     """Return key and value of a line of slurm.conf; nothing after `=` removes the line."""
     key, found, value = text.partition("=")
     if not found or not key:
-        raise LabError(
-            f"--conf {text}", "not KEY=VALUE", "write e.g. --conf PriorityWeightQOS=1000"
-        )
+        raise LabError(f"--conf {text}", "not KEY=VALUE", "write e.g. --conf PriorityWeightQOS=1000")
     if key.lower() in ("nodename", "partitionname"):
         name, _, value = value.partition(" ")
         key = f"{key}={name}"

@@ -61,9 +61,7 @@ class Daemons(Inside):
         self.stop_services([name], sig)
         self.start_service(name)
 
-    def stop_services(
-        self, names: Sequence[str], sig: int = signal.SIGTERM, timeout: float = 60
-    ) -> None:
+    def stop_services(self, names: Sequence[str], sig: int = signal.SIGTERM, timeout: float = 60) -> None:
         """Stop several daemons at a time; `timeout` in seconds."""
         pids = {name: pid for name in names if (pid := self.service_pid(name)) is not None}
         for pid in pids.values():

@@ -22,9 +22,7 @@ PROXY_VARIABLES = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS
 def run(argv: Sequence[str], timeout_s: float = 60, env: Mapping[str, str] | None = None) -> str:
     """Run a command of the host and return what it printed."""
     try:
-        done = subprocess.run(
-            argv, capture_output=True, text=True, timeout=timeout_s, env=env, check=False
-        )
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=timeout_s, env=env, check=False)
     except (OSError, subprocess.TimeoutExpired) as err:
         raise LabError(argv[0], str(err), "run it by hand") from err
     if done.returncode != 0:
@@ -84,9 +82,7 @@ def mirror() -> str:
     for address, component in (row.split() for row in rows.splitlines() if " " in row):
         if component == "main" and address.rstrip("/").endswith("/debian"):
             return address
-    raise LabError(
-        "apt", "no source of Debian's main archive", "add one to /etc/apt/sources.list.d"
-    )
+    raise LabError("apt", "no source of Debian's main archive", "add one to /etc/apt/sources.list.d")
 
 
 def apt_proxies() -> dict[str, str]:
@@ -126,9 +122,7 @@ def pip_paths(settings: Mapping[str, str]) -> set[Path]:
 def local_paths(value: str) -> Iterator[Path]:
     """Return the existing paths in a setting; of a local index the folder around it."""
     for word in value.split():
-        if word.startswith("file://"):
-            path = Path(unquote(urlsplit(word).path)).parent
-        else:
-            path = Path(word)
-        if word.startswith(("/", "file:///")) and path != Path("/") and path.exists():
+        is_index = word.startswith("file:///")
+        path = Path(unquote(urlsplit(word).path)).parent if is_index else Path(word)
+        if path.is_absolute() and path != Path("/") and path.exists():
             yield path

@@ -92,9 +92,7 @@ class Lab(Jobs):
         try:
             self.settings.dir.mkdir(parents=True, mode=0o755)
         except FileExistsError as err:
-            raise LabError(
-                str(self.settings.dir), "taken meanwhile", "choose another --dir"
-            ) from err
+            raise LabError(str(self.settings.dir), "taken meanwhile", "choose another --dir") from err
         write_state(self.settings, None)
         return True
 

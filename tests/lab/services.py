@@ -35,9 +35,7 @@ class Service:
 def services(settings: Settings) -> dict[str, Service]:
     """Return all daemons by name, in the order in which they start."""
     daemons = [munged(), mariadbd(), slurmdbd(settings), slurmctld(settings)]
-    daemons += [
-        slurmd(node, settings.base_port + 10 + index) for index, node in enumerate(conf.NODES)
-    ]
+    daemons += [slurmd(node, settings.base_port + 10 + index) for index, node in enumerate(conf.NODES)]
     return {daemon.name: daemon for daemon in daemons}
 
 
@@ -99,9 +97,7 @@ def slurmd(node: str, port: int) -> Service:
     )
 
 
-def wait_until(
-    true: Callable[[], bool], timeout_s: float = START_TIMEOUT_S, poll_s: float = POLL_S
-) -> bool:
+def wait_until(true: Callable[[], bool], timeout_s: float = START_TIMEOUT_S, poll_s: float = POLL_S) -> bool:
     """Return whether something became true in time."""
     deadline_s = time.monotonic() + timeout_s
     while not true():

@@ -116,9 +116,7 @@ def held_signals() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def open_door(
-    settings: Settings, lower: Path, lifeline_fd: int, report_fd: int
-) -> subprocess.Popen[bytes]:
+def open_door(settings: Settings, lower: Path, lifeline_fd: int, report_fd: int) -> subprocess.Popen[bytes]:
     """Start unshare, which makes the namespaces and waits for process 1."""
     spaces = [*NAMESPACES, "--net"] if settings.own_network else NAMESPACES
     init = [sys.executable, "-I", "-S", str(Path(__file__).with_name("init.py"))]
