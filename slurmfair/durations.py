@@ -84,5 +84,5 @@ def _slurm_seconds(days: str | None, first: str, second: str | None, third: str 
     parts = [int(part) for part in (first, second, third) if part is not None]
     if days is None and len(parts) < 3:
         parts.insert(0, 0)
-    hours, minutes, seconds = (parts + [0, 0])[:3]
+    hours, minutes, seconds = [*parts, 0, 0][:3]
     return int(days or 0) * 86400 + hours * 3600 + minutes * 60 + seconds

@@ -66,7 +66,15 @@ def test_a_slip_of_the_pen_is_too_long() -> None:
 
 def test_times_are_printed_as_squeue_prints_them() -> None:
     printed = [slurm_time(s) for s in (0, 59, 240, 86399, 86400, 93784.9, math.inf)]
-    assert printed == ["00:00:00", "00:00:59", "00:04:00", "23:59:59", "1-00:00:00", "1-02:03:04", "UNLIMITED"]
+    assert printed == [
+        "00:00:00",
+        "00:00:59",
+        "00:04:00",
+        "23:59:59",
+        "1-00:00:00",
+        "1-02:03:04",
+        "UNLIMITED",
+    ]
 
 
 @given(st.integers(0, int(LONGEST_S)))
