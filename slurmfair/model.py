@@ -210,3 +210,15 @@ class Decision:
     position: Ints  # place in its quota's order, from 1; 0 for parked
     first_attempt_s: Ints
     allocated: Floats = field(repr=False)  # shape (n_quotas, n_resources): after the pass
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One write to one job record: everything in it goes out in a single RPC where Slurm allows it."""
+
+    job_id: int
+    hold: bool = False
+    release: bool = False
+    rank: int | None = None  # None leaves it alone
+    tag: str | None = None  # the whole admin_comment to write, None leaves it alone
+    why: str = ""
