@@ -84,7 +84,7 @@ def startable_tasks(jobs: JobTable) -> Ints:
     throttled = np.flatnonzero((jobs.tasks_throttle > 0) & (jobs.state == 0))
     if not len(throttled):
         return jobs.tasks_waiting
-    running = jobs.array_id[(jobs.array_id > 0) & ((jobs.state & BASE_STATE) == RUNNING)]
+    running = jobs.array_id[(jobs.array_id > 0) & ((jobs.state & BASE_STATE) == BaseState.RUNNING)]
     ids, counts = np.unique(running, return_counts=True)
     place = np.searchsorted(ids, jobs.array_id[throttled])
     found = place < len(ids)
