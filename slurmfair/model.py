@@ -194,6 +194,7 @@ class Queue:
     classes: Masks  # bit c: may run on node class c
     lane: Codes  # code of the GPU type asked for
     unplaced: Bools  # was open for place_grace and Slurm did not start it
+    leading_since_s: Ints | None = None  # since when first of its lane at the cap; None: not remembered
 
     def __len__(self) -> int:
         return len(self.entry_id)
@@ -205,12 +206,14 @@ class Decision:
 
     outcome: Bytes  # Outcome
     starts: Ints  # tasks admitted
-    attempt: Ints  # when it was first tried in the pass, -1 for never
+    attempt: Ints  # when it was tried in the pass, an array for the last time; -1 for never
     blocker: Ints  # row of the entry it stands behind, -1 for none
     reserved: Bools
     effective: Floats  # effective priority
     position: Ints  # place in its quota's order, from 1; 0 for parked
     first_attempt_s: Ints
+    leading_since_s: Ints  # UNSET_S for all that do not lead their low lane at the cap
+    open: Bools  # may be started by Slurm now
     allocated: Floats = field(repr=False)  # shape (n_quotas, n_resources): after the pass
 
 
