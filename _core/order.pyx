@@ -559,7 +559,7 @@ cdef class Walk:
         self.allocated_after = result.allocated
 
 
-def walk(queue, judged, line, tree, standing, room, running, rules, paper, result):
+def make_pass(queue, judged, line, tree, standing, room, running, rules, paper, result):
     """Make one pass and fill `result`; `slurmfair.walk` says what the arguments hold."""
     cdef Walk w = Walk()
     w.take_entries(queue, judged, line)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from slurmfair._core import order as kernel
+from slurmfair import _core as kernels
 from slurmfair.config import FairShare, QueuePolicy
 from slurmfair.model import UNSET_S, Bools, Closes, Decision, Floats, Ints, Outcome, Queue, Quotas, Room
 from slurmfair.policy import POLICIES
@@ -55,7 +55,7 @@ def order_jobs(
     position[line.rows] = np.arange(1, len(queue) + 1) - line.head[queue.leaf[line.rows]]
     position[parked] = 0
     result = result_for(len(queue), allocated)
-    kernel.walk(
+    kernels.make_pass(
         queue,
         judged,
         line,
@@ -99,7 +99,7 @@ def find_parked(queue: Queue, room: Room, tree: Tree, settings: Settings) -> Boo
     """Tell which entries can never fit (SEMANTICS 3), in quotas where such entries do not block."""
     parked = np.zeros(len(queue), np.bool_)
     blocks = settings.blocks_when_never_fit.view(np.uint8)
-    kernel.find_parked(queue, room, tree, tree.limit.copy(), blocks, parked.view(np.uint8))
+    kernels.find_parked(queue, room, tree, tree.limit.copy(), blocks, parked.view(np.uint8))
     return parked
 
 
