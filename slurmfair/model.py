@@ -210,3 +210,43 @@ class Decision:
     position: Ints  # place in its quota's order, from 1; 0 for parked
     first_attempt_s: Ints
     allocated: Floats = field(repr=False)  # shape (n_quotas, n_resources): after the pass
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One write to one job record. A hold with its tag, and a release with rank and tag, are one request each.
+
+    `rank` is the site factor, or the priority under `channel: priority`. `tag` is the whole admin comment to
+    write (see slurm.parse.with_tag), None to leave it.
+    """
+
+    job_id: int
+    hold: bool = False
+    release: bool = False
+    rank: int | None = None
+    tag: str | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunTable:
+    """Runs of jobs from accounting, one column a field, shape (n_runs,). A requeued job has several."""
+
+    job_id: Ints
+    array_id: Ints  # 0 for a plain job
+    array_task: Ints  # -1 for none
+    submit_s: Ints
+    start_s: Ints
+    end_s: Ints  # 0 while it runs
+    suspended_s: Ints
+    resources: Ints  # shape (n_runs, 3): allocated
+    nodes: Ints
+    state: Ints  # as JobTable.state
+    user: Coded
+    account: Coded
+    partition: Coded
+    qos: Coded
+    name: Coded
+
+    def __len__(self) -> int:
+        return len(self.job_id)
