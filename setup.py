@@ -13,7 +13,7 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 
 # Listed by name, so that a stray file is never built.
-KERNELS = ("order", "rewrite")
+KERNELS = ("order", "rewrite", "divide")
 SLURM_EDGES = ("_jobs",)
 CHECKED = os.environ.get("SLURMFAIR_CHECKED") == "1"
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from slurmfair.config import Config, Pool
+from slurmfair.history import PoolUsage, no_usage
 from slurmfair.memory import Memory, PoolMemory
 from slurmfair.model import Bools, Bytes, Change, Coded, Decision, Floats, Ints, Outcome, Queue, Reading
 from slurmfair.order import order_jobs, rank_order
@@ -20,7 +21,6 @@ from slurmfair.snapshot import PoolSnapshot, Snapshot, summed_up, take_snapshot
 from slurmfair.standing import WAITS, Standing, marked, reason_classes, standings
 from slurmfair.slurm.parse import Waits
 from slurmfair.timers import Remembered, Seen, advance, after_pass, after_pause
-from slurmfair.usage import PoolUsage, no_usage
 from slurmfair.walk import Running
 
 NOT_PLACED = -1

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from slurmfair.apply import Refusals, apply_changes
 from slurmfair.config_file import load_policy
-from slurmfair.daemon import Options, connect_to_slurm, opened
+from slurmfair.daemon import Options, connect_to_slurm, opened, what_of
 from slurmfair.errors import SlurmfairError, StateError
 from slurmfair.model import Change
 from slurmfair.paths import DEFAULT_CONFIG, Paths, default_paths
@@ -34,10 +34,7 @@ def _parser(name: str, text: str) -> argparse.ArgumentParser:
 
 
 def _as_sentence(change: Change) -> str:
-    what = [word for word, asked in (("hold", change.hold), ("release", change.release)) if asked]
-    if change.rank is not None:
-        what.append(f"rank {change.rank}")
-    return f"{change.job_id:>10}  {' + '.join(what) or 'retag':<28} {change.why}"
+    return f"{change.job_id:>10}  {what_of(change):<28} {change.why}"
 
 
 def plan_main(argv: list[str]) -> int:
