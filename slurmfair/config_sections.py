@@ -16,6 +16,7 @@ from slurmfair.problems import nearest
 T = TypeVar("T", Cycle, Ranks, JobPriority, FairShare, Window, QueuePolicy, Quota, Pool, Config)
 
 _NAME = re.compile(r"\w[\w-]{0,63}")
+_RESERVED = ("self", "quotas")  # words that paths use themselves
 
 
 @dataclass(slots=True)
@@ -90,10 +91,10 @@ def read_named(node: yl.Node, what: str, spot: Spot) -> Iterator[tuple[str, yl.N
         return
     for name, value in node.entries.items():
         if _bad_name(name):
-            reason = "not a usable name; use letters, digits, _ and -, at most 64, and not `self`"
+            reason = "not a usable name; use letters, digits, _ and -, at most 64, not self or quotas"
             (spot / name).report(node.key_lines[name], reason)
         yield name, value
 
 
 def _bad_name(name: str) -> bool:
-    return name == "self" or not _NAME.fullmatch(name)
+    return name in _RESERVED or not _NAME.fullmatch(name)
