@@ -137,7 +137,7 @@ POOL_ROWS = (
     Row("quotas", "quotas", nodes("a mapping of names to quotas"), "the teams that share the pool", required=True),
 )
 TOP_ROWS = (
-    Row("version", "", whole(1, 1), "version of the format", required=True),
+    Row("version", "", choice("1"), "version of the format", required=True),
     Row("cycle", "cycle", nodes("a mapping"), "the daemon's rhythm", without="as below"),
     Row("ranks", "ranks", nodes("a mapping"), "the numbers written to Slurm", without="as below"),
     Row("job_priority", "job_priority", nodes("a mapping"), "where a job's priority 1 to 9 comes from", without="as below"),

@@ -82,5 +82,8 @@ def nearest(word: str, names: Iterable[str]) -> str:
 @lru_cache(maxsize=1024)
 def _nearest(word: str, names: tuple[str, ...]) -> str | None:
     lowered = {name.lower(): name for name in names}
+    inside = [name for name in lowered if len(word) > 2 and word.lower() in name]  # gpu in gres/gpu
+    if len(inside) == 1:
+        return lowered[inside[0]]
     found = difflib.get_close_matches(word.lower(), list(lowered), n=1, cutoff=0.6)
     return lowered[found[0]] if found else None
