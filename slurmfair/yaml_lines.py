@@ -73,7 +73,7 @@ class _Open:
 
 
 def read_yaml(text: str, problems: Problems) -> Node | None:
-    """Return the tree of the one document in `text`; None where there is none to walk.
+    """Return the tree of the one document in `text`; None where it is empty or not YAML.
 
     Mistakes of form go to `problems`: duplicate keys, tags, tabs, aliases to themselves, too deep or too large.
     """
@@ -94,10 +94,6 @@ def read_yaml(text: str, problems: Problems) -> Node | None:
         return None
     except _Hopeless:
         return None
-    if builder.root is None and not problems.lines:
-        problems.add(
-            1, "", "the file is empty; the smallest policy has version, pools, partitions and quotas"
-        )
     return builder.root
 
 
