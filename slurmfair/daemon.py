@@ -24,7 +24,7 @@ from slurmfair.cycle import Channel, Cycle, run_cycle
 from slurmfair.errors import PolicyError, SlurmfairError, SlurmRefused, SlurmUnavailable, StateError
 from slurmfair.memory import Memory, load_memory, save_memory
 from slurmfair.model import Change
-from slurmfair.overrides import overridden
+from slurmfair.overrides import overridden_where_possible
 from slurmfair.paths import DEFAULT_CONFIG, Paths, default_paths
 from slurmfair.publish import make_view
 from slurmfair.slurm.cluster import Cluster
@@ -88,6 +88,7 @@ class Daemon:
         self.settings: Settings | None = None
         self.settings_read_s = float("-inf")
         self.overrides: tuple[Override, ...] = ()
+        self.refused_overrides: tuple[str, ...] = ()
         self.refused_policy = ""
         self.refusals = Refusals()
         self.signals = Signals()
@@ -152,20 +153,20 @@ class Daemon:
 
     def _take_overrides(self) -> None:
         found = self.state.overrides()
-        if found == self.overrides and self.config is not self.policy:
+        if found == self.overrides:
             return
-        try:
-            self.config = overridden(self.policy, found)
-            self.overrides = found
-        except PolicyError as err:
-            self.refused_policy = f"override refused: {err}"
-            log.error("override refused, the others stay in force: %s", err)
+        self.overrides = found
+        self.config, refused = overridden_where_possible(self.policy, found)
+        for text in refused:
+            log.error("override refused, the others are in force: %s", text)
+        self.refused_overrides = refused
 
     def _about(self, began_s: float) -> dict[str, object]:
         return {
             "version": __version__,
             "policy_file": str(self.options.config),
             "refused_policy": self.refused_policy,
+            "refused_overrides": list(self.refused_overrides),
             "shadow": self.options.shadow,
             "overrides": [[o.pool, o.key, o.value, o.who, o.at_s] for o in self.overrides],
             "pid": os.getpid(),
