@@ -205,9 +205,7 @@ def _pool_cycle(
     place = np.full(len(queue), NOT_PLACED, dtype=np.int64)
     outgoing = rank_order(decision, queue)
     place[outgoing] = np.arange(len(outgoing))
-    plan = plan_changes(
-        _pending(snapshot, found, place, channel), scale, config.cycle.window, budget
-    )
+    plan = plan_changes(_pending(snapshot, found, place, channel), scale, config.cycle.window, budget)
     unheld = snapshot.standing[found.entries.rows] == Standing.OPEN
     let_go = unheld & (decision.outcome == Outcome.STARTS)
     return PoolCycle(
@@ -255,9 +253,7 @@ def _in_pool(snapshot: Snapshot, pool: Pool) -> Bools:
     return (snapshot.pool_of == index) & (snapshot.leaf_of >= 0)
 
 
-def _queue(
-    snapshot: Snapshot, found: PoolSnapshot, timers: Remembered, stuck: Bools
-) -> tuple[Queue, Ints]:
+def _queue(snapshot: Snapshot, found: PoolSnapshot, timers: Remembered, stuck: Bools) -> tuple[Queue, Ints]:
     """Return the queue of a pass, and the row of each of its entries in the memory of timers."""
     jobs, entries = snapshot.reading.jobs, found.entries
     entry_id = jobs.job_id[entries.rows]
@@ -294,9 +290,7 @@ def _pending(snapshot: Snapshot, found: PoolSnapshot, place: Ints, channel: Chan
     """Return the records that may be written, each with the place of its entry."""
     jobs, rows = snapshot.reading.jobs, found.entries.records
     standing = snapshot.standing[rows]
-    pinned = looks_pinned(
-        jobs.priority[rows], jobs.site_factor[rows], jobs.nice[rows], channel.own_factors
-    )
+    pinned = looks_pinned(jobs.priority[rows], jobs.site_factor[rows], jobs.nice[rows], channel.own_factors)
     unpin = pinned & (standing == Standing.OPEN) & channel.by_site_factor
     return Pending(
         job_id=jobs.job_id[rows],

@@ -229,7 +229,9 @@ class Daemon:
             if not self.options.shadow:
                 self.options.paths.heartbeat.unlink(missing_ok=True)
             reporter.stop()
-        log.info("stopped; own holds stay until slurmfaird or slurmfair-guard returns, or `slurmfair release-all`")
+        log.info(
+            "stopped; own holds stay until slurmfaird or slurmfair-guard returns, or `slurmfair release-all`"
+        )
         return 0
 
     def _turn(self) -> float:
@@ -309,7 +311,8 @@ def what_of(change: Change) -> str:
 def parser() -> argparse.ArgumentParser:
     defaults = default_paths()
     out = argparse.ArgumentParser(
-        prog="slurmfaird", description="Order a Slurm queue by quotas, time-based fair share and queue policies."
+        prog="slurmfaird",
+        description="Order a Slurm queue by quotas, time-based fair share and queue policies.",
     )
     out.add_argument("--config", type=Path, default=DEFAULT_CONFIG, help="policy file (default: %(default)s)")
     out.add_argument("--once", action="store_true", help="one cycle, then end")

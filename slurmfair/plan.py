@@ -166,7 +166,9 @@ def _change(pending: Pending, row: int, kind: Kind, wanted: int) -> Change:
             why = "must wait" if kind is Kind.HOLD else "must wait; was held by the gate"
             return Change(job_id, hold=True, tag=with_tag(text, Tag.HOLD), why=why)
         case Kind.RELEASE:
-            return Change(job_id, release=True, rank=rank, tag=with_tag(text, Tag.FREE), why=_place(pending, row))
+            return Change(
+                job_id, release=True, rank=rank, tag=with_tag(text, Tag.FREE), why=_place(pending, row)
+            )
         case _:
             pinned = bool(pending.pinned[row])
             why = _place(pending, row) + ("; its priority was pinned" if pinned else "")

@@ -82,7 +82,9 @@ class Server:
         except SlurmfairError as err:
             answer = {"error": str(err)}
         except (ValueError, KeyError, TypeError, RecursionError):
-            answer = {"error": "request not understood; ask with sfprio, sfshare or slurmfair of this release"}
+            answer = {
+                "error": "request not understood; ask with sfprio, sfshare or slurmfair of this release"
+            }
         return json.dumps(answer, separators=(",", ":")).encode()
 
 
