@@ -17,9 +17,9 @@ from slurmfair.plan import Pending, Plan, plan_changes
 from slurmfair.ranks import RankScale, looks_pinned, rank_scale
 from slurmfair.release import release
 from slurmfair.shares import Shares, shares_of
+from slurmfair.slurm.parse import Waits
 from slurmfair.snapshot import PoolSnapshot, Snapshot, summed_up, take_snapshot
 from slurmfair.standing import WAITS, Standing, marked, reason_classes, standings
-from slurmfair.slurm.parse import Waits
 from slurmfair.timers import Remembered, Seen, advance, after_pass, after_pause
 from slurmfair.walk import Running
 

@@ -55,7 +55,7 @@ class Server:
         try:
             async with self.clients:
                 await self._answer(reader, writer)
-        except (OSError, ValueError, asyncio.TimeoutError, asyncio.IncompleteReadError):
+        except (TimeoutError, OSError, ValueError, asyncio.IncompleteReadError):
             pass  # gone, too slow, or too large: there is nobody to tell
         finally:
             writer.close()
