@@ -9,13 +9,14 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
-from tests.lab import Lab, LabError, Settings, built, conf, host, root
+from tests.lab import Lab, LabError, Settings, built, conf, host, root, space
 from tests.lab.jobs import parse_record
 from tests.lab.project import copy_changed
 from tests.lab.services import wait_until
@@ -302,6 +303,25 @@ def test_an_interrupted_up_leaves_nothing(settings: Settings, stage: str, sig: s
     process.send_signal(sig)
     _, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (130, "lab: interrupted\n")
+    assert_nothing_remains(settings.dir)
+
+
+@on_slurm
+def test_an_interrupt_while_process_1_starts_leaves_nothing(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = space.open_door
+
+    def interrupted(*args):  # type: ignore[no-untyped-def]
+        door = opened(*args)
+        os.kill(os.getpid(), signal.SIGINT)  # held back until the door is known
+        return door
+
+    monkeypatch.setattr(space, "open_door", interrupted)
+    start_s = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        Lab(settings).up()
+    assert time.monotonic() - start_s < 10
     assert_nothing_remains(settings.dir)
 
 
