@@ -15,7 +15,7 @@ import numpy as np
 from slurmfair._core import window_rows
 from slurmfair.model import Bools, Bytes, Change, Coded, Codes, Ints
 from slurmfair.ranks import RankScale, spread
-from slurmfair.tags import FREE, HOLD, tagged
+from slurmfair.slurm.parse import Tag, with_tag
 
 USUAL_DEPTH = 16  # windows: all partitions have theirs within so many places, as a rule
 
@@ -187,10 +187,10 @@ def _change(job_id: int, place: int, pinned: bool, kind: int, rank: int | None, 
     """Return the write of one record; `rank` is None where it stays."""
     if place < 0:
         why = "must wait" if kind == Kind.HOLD else "must wait; was held by the gate"
-        return Change(job_id, hold=True, tag=tagged(text, HOLD), why=why)
+        return Change(job_id, hold=True, tag=with_tag(text, Tag.HOLD), why=why)
     why = f"may start, place {place + 1}"
     if kind == Kind.RELEASE:
-        return Change(job_id, release=True, rank=rank, tag=tagged(text, FREE), why=why)
+        return Change(job_id, release=True, rank=rank, tag=with_tag(text, Tag.FREE), why=why)
     if pinned:
         return Change(job_id, release=True, rank=rank, why=f"{why}; its priority was pinned")
     return Change(job_id, rank=rank, why=why)
