@@ -9,12 +9,12 @@ def window_rows(
     list_of: Codes,
     window: int,
     capacity: int,
-    seen: Ints,
+    left: Ints,
     first: Ints,
     following: Ints,
     row: Ints,
     unit: Ints,
-) -> tuple[int, int]: ...
+) -> tuple[int, int, bool]: ...
 def longest_run(value: Ints, tail: Ints, before: Ints, kept: Bytes) -> int: ...
 def divide_levels(
     rows: Ints,
