@@ -15,7 +15,7 @@ import numpy as np
 from slurmfair._core import window_rows
 from slurmfair.model import Bools, Bytes, Change, Coded, Codes, Ints
 from slurmfair.ranks import RankScale, spread
-from slurmfair.tags import FREE, HOLD, tagged
+from slurmfair.slurm.parse import Tag, with_tag
 
 
 class Kind(IntEnum):
@@ -164,9 +164,9 @@ def _change(pending: Pending, row: int, kind: Kind, wanted: int) -> Change:
     match kind:
         case Kind.HOLD | Kind.TAKE_OVER:
             why = "must wait" if kind is Kind.HOLD else "must wait; was held by the gate"
-            return Change(job_id, hold=True, tag=tagged(text, HOLD), why=why)
+            return Change(job_id, hold=True, tag=with_tag(text, Tag.HOLD), why=why)
         case Kind.RELEASE:
-            return Change(job_id, release=True, rank=rank, tag=tagged(text, FREE), why=_place(pending, row))
+            return Change(job_id, release=True, rank=rank, tag=with_tag(text, Tag.FREE), why=_place(pending, row))
         case _:
             pinned = bool(pending.pinned[row])
             why = _place(pending, row) + ("; its priority was pinned" if pinned else "")

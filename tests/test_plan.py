@@ -12,7 +12,6 @@ from slurmfair.config import Ranks
 from slurmfair.model import Change, Coded
 from slurmfair.plan import Pending, Plan, plan_changes
 from slurmfair.ranks import RankScale, looks_pinned, rank_scale, spread
-from slurmfair.tags import tag_of, tagged
 
 SCALE = rank_scale(Ranks(), own_factors=0, window=500)
 
@@ -285,13 +284,6 @@ def test_a_priority_that_the_factors_cannot_give_looks_pinned() -> None:
     assert looks_pinned(priority, factor, nice, 0).tolist() == [False, True, False, False, False, True]
     assert not looks_pinned(priority, factor, nice, 30_000)[5]
 
-
-def test_foreign_text_in_the_comment_is_kept() -> None:
-    assert tagged("", "slurmfair:hold") == "slurmfair:hold"
-    assert tagged("paid by x", "slurmfair:hold") == "paid by x slurmfair:hold"
-    assert tagged("paid slurmfair:gate", "slurmfair:free") == "paid slurmfair:free"
-    assert tag_of("paid slurmfair:free") == "slurmfair:free"
-    assert tag_of("xslurmfair:hold") == tag_of("slurmfair:holder") == ""
 
 
 def test_first_ranks_leave_room_at_both_ends() -> None:
