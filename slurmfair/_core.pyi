@@ -1,7 +1,24 @@
 """The whole typed surface of the kernels. Callers check the shapes: normal builds check nothing."""
 
-from slurmfair.model import Bytes, Codes, Floats, Ints
+from slurmfair.model import Bytes, Codes, Floats, Ints, Queue, Room
+from slurmfair.policy.terms import Judged
+from slurmfair.walk import Line, Paper, Result, RoomLeft, Rules, Running, Standing, Tree
 
+def make_pass(
+    queue: Queue,
+    judged: Judged,
+    line: Line,
+    tree: Tree,
+    standing: Standing,
+    room: RoomLeft,
+    running: Running,
+    rules: Rules,
+    paper: Paper,
+    result: Result,
+) -> None: ...
+def find_parked(
+    queue: Queue, room: Room, tree: Tree, path_limit: Floats, blocks: Bytes, parked: Bytes
+) -> None: ...
 def window_rows(
     place: Ints,
     code: Codes,
@@ -9,12 +26,12 @@ def window_rows(
     list_of: Codes,
     window: int,
     capacity: int,
-    left: Ints,
+    seen: Ints,
     first: Ints,
     following: Ints,
     row: Ints,
     unit: Ints,
-) -> tuple[int, int, bool]: ...
+) -> tuple[int, int]: ...
 def longest_run(value: Ints, tail: Ints, before: Ints, kept: Bytes) -> int: ...
 def divide_levels(
     rows: Ints,
@@ -52,4 +69,11 @@ def round_shares(
     out: Floats,
 ) -> None: ...
 
-__all__ = ["divide_levels", "longest_run", "round_shares", "window_rows"]
+__all__ = [
+    "divide_levels",
+    "find_parked",
+    "longest_run",
+    "make_pass",
+    "round_shares",
+    "window_rows",
+]

@@ -191,7 +191,7 @@ def decision_of(
     result.outcome[parked] = Outcome.PARKED
     done = result.starts >= queue.tasks
     progress = (result.starts > 0) & (queue.tasks > 1)
-    first_attempt_s = np.where(progress | parked, UNSET_S, queue.first_attempt_s)
+    first_attempt_s = np.where(progress, UNSET_S, queue.first_attempt_s)
     first_attempt_s[(result.attempt >= 0) & ~done & (first_attempt_s == UNSET_S)] = now_s
     still = waiting._replace(
         parked=parked | done, leading_since_s=np.where(progress, UNSET_S, waiting.leading_since_s)

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from slurmfair.config import QueuePolicy
 from slurmfair.model import UNSET_S, Bools, Bytes, Closes, Codes, Floats, Ints
+
+
+Kind = TypeVar("Kind", bound=np.generic)
+Number: TypeAlias = int | float | bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +41,8 @@ def settings_of(policies: Sequence[QueuePolicy], names: Sequence[str]) -> Settin
     code = np.array([place.setdefault(id(policy), len(place)) for policy in policies], np.int64)
     distinct = list({id(policy): policy for policy in policies}.values())
 
-    def column(values: list[float], kind: type[np.generic]) -> np.ndarray[tuple[int], np.dtype[np.generic]]:
-        return np.array(values, kind)[code]
+    def column(values: list[Number], kind: type[Kind]) -> npt.NDArray[Kind]:
+        return np.array(values, dtype=kind).take(code)
 
     return Settings(
         name=column([names.index(p.name) for p in distinct], np.int32),
