@@ -34,7 +34,8 @@ class Values:
 
 def fill(base: T, rows: Iterable[Row], values: Values) -> T:
     """Return `base` with every field that the section sets."""
-    return replace(base, **{row.field: values.found[row.key] for row in rows if row.key in values.found})
+    told = {row.field: values.found[row.key] for row in rows if row.key in values.found}
+    return replace(base, **told) if told else base
 
 
 def read_section(node: yl.Node, rows: tuple[Row, ...], spot: Spot) -> Values:

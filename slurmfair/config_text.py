@@ -178,3 +178,7 @@ def _lines(block: Mapping[str, str | Block], indent: str) -> Iterable[str]:
         else:
             yield f"{indent}{key}:"
             yield from _lines(value, indent + "  ")
+
+
+if __name__ == "__main__":
+    print(reference(), end="")

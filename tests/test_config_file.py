@@ -393,6 +393,7 @@ WHOLE_FILE_MISTAKES = [
     ("? [a]\n: 1", "p.yaml:1: a list or mapping as a key"),
     ("a: &a [x]\n*a : 1", "p.yaml:2: a list or mapping as a key"),
     ("a: {<<: 3}", "p.yaml:1: a.<<: merges something that is not a mapping"),
+    ("a: &a {b: 1}\nc: {<<: *a, <<: *a}", "p.yaml:2: c.<<: given twice, first in line 2"),
     ("a: 1\n---\nb: 2", "p.yaml:2: a second document"),
     ("a: \x07", "p.yaml:1: not YAML: control characters"),
     ("ä: 1\nb: \x07", "p.yaml:2: not YAML: control characters"),
