@@ -63,6 +63,7 @@ class JobTable:
     restarts: Ints
     tasks_waiting: Ints  # waiting array tasks in this record; 1 for a plain job
     tasks_throttle: Ints  # array tasks that may run at once, 0 for no bound
+    task_list: Coded  # waiting tasks of an array in Slurm's form, such as "4-9%2"; "" for a plain job
     wanted: Ints  # shape (n_jobs, 3): requested resources of one task
     nodes_wanted: Ints
     held_resources: Ints  # shape (n_jobs, 3): allocated resources
@@ -94,6 +95,7 @@ class NodeTable:
     gpu_types: tuple[tuple[tuple[str, int], ...], ...]  # configured GPUs by type, sorted by type
     total: Ints  # shape (n_nodes, 3): configured
     used: Ints  # shape (n_nodes, 3): allocated
+    gpu_used: tuple[tuple[tuple[str, int], ...], ...]  # allocated GPUs by type
     counts: Bools  # part of the capacity
     free: Bools  # may take a job now
     draining: Bools  # only what is allocated counts
@@ -192,6 +194,7 @@ class Queue:
     classes: Masks  # bit c: may run on node class c
     lane: Codes  # code of the GPU type asked for
     unplaced: Bools  # was open for place_grace and Slurm did not start it
+    leading_since_s: Ints | None = None  # since when first of its lane at the cap; None: not remembered
 
     def __len__(self) -> int:
         return len(self.entry_id)
@@ -203,12 +206,14 @@ class Decision:
 
     outcome: Bytes  # Outcome
     starts: Ints  # tasks admitted
-    attempt: Ints  # when it was first tried in the pass, -1 for never
+    attempt: Ints  # when it was tried in the pass, an array for the last time; -1 for never
     blocker: Ints  # row of the entry it stands behind, -1 for none
     reserved: Bools
     effective: Floats  # effective priority
     position: Ints  # place in its quota's order, from 1; 0 for parked
     first_attempt_s: Ints
+    leading_since_s: Ints  # UNSET_S for all that do not lead their low lane at the cap
+    open: Bools  # may be started by Slurm now
     allocated: Floats = field(repr=False)  # shape (n_quotas, n_resources): after the pass
 
 

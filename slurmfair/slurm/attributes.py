@@ -32,6 +32,7 @@ class Node(Protocol):
     state: str
     configured_gres: Mapping[str, int]
     allocated_tres: Mapping[str, object]
+    allocated_gres: Mapping[str, int]
     effective_cpus: int
     real_memory: int
     memory_reserved_for_system: int | None
@@ -124,6 +125,9 @@ def node_record(node: Node) -> NodeRecord:
         used=used._replace(cpu=node.allocated_cpus, mem=node.allocated_memory),
         cpus=node.effective_cpus,
         memory=(node.real_memory or 0) - (node.memory_reserved_for_system or 0),
+        gpu_used=tuple(
+            sorted((name[4:], count) for name, count in node.allocated_gres.items() if name.startswith("gpu:"))
+        ),
     )
 
 

@@ -34,6 +34,7 @@ class NodeRecord(NamedTuple):
     used: parse.Tres
     cpus: int
     memory: int
+    gpu_used: tuple[tuple[str, int], ...] = ()  # allocated GPUs by type, ("h100", 8), ...
 
 
 def node_table(records: Iterable[NodeRecord]) -> NodeTable:
@@ -49,6 +50,7 @@ def node_table(records: Iterable[NodeRecord]) -> NodeTable:
         gpu_types=tuple(parts.gpus for parts in has),
         total=np.array(total, dtype=np.int64).reshape(-1, 3),
         used=np.array(used, dtype=np.int64).reshape(-1, 3),
+        gpu_used=tuple(node.gpu_used for node in nodes),
         counts=np.array([use.counts for use in uses], dtype=bool),
         free=np.array([use.free for use in uses], dtype=bool),
         draining=np.array([use.draining for use in uses], dtype=bool),
@@ -102,6 +104,7 @@ def job_table(
         restarts=number["restart_cnt"],
         tasks_waiting=_tasks_waiting(text["array_task_str"]),
         tasks_throttle=np.where(number["array_max_tasks"] >= parse.NO_VAL, 0, number["array_max_tasks"]),
+        task_list=text["array_task_str"],
         wanted=_whole_nodes(raw, asked.amounts, nodes_wanted, gpu_type, exclusive, nodes),
         nodes_wanted=nodes_wanted,
         held_resources=held.amounts,

@@ -13,6 +13,7 @@ from typing import NoReturn
 from .errors import LabError
 from .lab import Lab
 from .settings import from_environment
+from .space import ENDING_SIGNALS
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -61,6 +62,7 @@ def add_up(up: argparse.ArgumentParser) -> None:
     up.add_argument("--base-port", type=int, help="first port (SLURMFAIR_LAB_PORT)")
     up.add_argument("--host-network", action="store_true", help="share the host's network")
     up.add_argument("--gate", action="store_true", help="switch conf/job_submit.lua on")
+    up.add_argument("--shards", type=int, help="give each GPU node this many shards")
     up.add_argument("--conf", action="append", default=[], metavar="KEY=VALUE")
     up.add_argument("--foreground", action="store_true", help="stay, and end the lab at Ctrl-C")
     up.set_defaults(command=run_up)
@@ -68,8 +70,7 @@ def add_up(up: argparse.ArgumentParser) -> None:
 
 def run_up(args: argparse.Namespace) -> int:
     """Start a lab; it stays after this command unless in the foreground."""
-    signal.signal(signal.SIGTERM, interrupt)
-    signal.signal(signal.SIGHUP, interrupt)
+    clean_up_at_signals()
     settings = from_environment(
         dir=args.dir,
         cache=args.cache,
@@ -78,6 +79,7 @@ def run_up(args: argparse.Namespace) -> int:
         base_port=args.base_port,
         own_network=not args.host_network,
         gate=args.gate,
+        shards=args.shards,
         conf=dict(conf_line(text) for text in args.conf),
     )
     lab = Lab(settings, quiet=False)
@@ -102,8 +104,17 @@ def conf_line(text: str) -> tuple[str, str | None]:
     return key, value or None
 
 
+def clean_up_at_signals() -> None:
+    """Turn the signals that end a command into an exception, but those that nohup and sh ignore."""
+    for sig in ENDING_SIGNALS:
+        if signal.getsignal(sig) is not signal.SIG_IGN:
+            signal.signal(sig, interrupt)
+
+
 def interrupt(*_: object) -> NoReturn:
-    """Turn a signal into the exception that cleans up."""
+    """Raise the exception that cleans up, once."""
+    for sig in ENDING_SIGNALS:
+        signal.signal(sig, signal.SIG_IGN)
     raise KeyboardInterrupt
 
 

@@ -11,6 +11,7 @@ CPU_NODES = ("cpu01",)
 NODES = (*GPU_NODES, *CPU_NODES)
 STATE = "/var/lib/slurm"
 LOGS = "/var/log/slurm"
+RUN = "/run/slurm"
 DATABASE_PASSWORD = "lab"  # of a database that only this lab's own processes can reach
 
 GRES_CONF = """\
@@ -38,7 +39,7 @@ def files(settings: Settings) -> dict[str, tuple[str, str, int]]:
         "/etc/hosts": (f"127.0.0.1 localhost {settings.hostname}\n", "root", 0o644),
         "/etc/hostname": (f"{settings.hostname}\n", "root", 0o644),
         "/etc/slurm/slurm.conf": (slurm_conf(settings), "root", 0o644),
-        "/etc/slurm/gres.conf": (GRES_CONF, "root", 0o644),
+        "/etc/slurm/gres.conf": (gres_conf(settings), "root", 0o644),
         "/etc/slurm/cgroup.conf": ("CgroupPlugin=disabled\n", "root", 0o644),
         "/etc/slurm/slurmdbd.conf": (slurmdbd_conf(settings), "slurm", 0o600),
         "/etc/mysql/mariadb.conf.d/99-lab.cnf": (MARIADB_CONF, "root", 0o644),
@@ -64,6 +65,7 @@ def base_lines(settings: Settings) -> dict[str, str | None]:
     return {
         **cluster_lines(settings),
         **SCHEDULING,
+        "GresTypes": "gpu,shard" if settings.shards else "gpu",
         **ACCOUNTING,
         "AccountingStoragePort": str(dbd_port(settings)),
         "JobSubmitPlugins": "lua" if settings.gate else None,
@@ -83,8 +85,8 @@ def cluster_lines(settings: Settings) -> dict[str, str | None]:
         "AuthType": "auth/munge",
         "StateSaveLocation": f"{STATE}/slurmctld",
         "SlurmdSpoolDir": f"{STATE}/slurmd-%n",
-        "SlurmctldPidFile": "/run/slurmctld.pid",
-        "SlurmdPidFile": "/run/slurmd-%n.pid",
+        "SlurmctldPidFile": f"{RUN}/slurmctld.pid",
+        "SlurmdPidFile": f"{RUN}/slurmd-%n.pid",
         "SlurmctldLogFile": f"{LOGS}/slurmctld.log",
         "SlurmdLogFile": f"{LOGS}/slurmd-%n.log",
     }
@@ -99,7 +101,6 @@ SCHEDULING: dict[str, str | None] = {
     "SelectType": "select/cons_tres",
     "SelectTypeParameters": "CR_Core_Memory",
     "DefMemPerCPU": "1000",
-    "GresTypes": "gpu",
     "PriorityType": "priority/multifactor",
     "PriorityCalcPeriod": "1",
     "PriorityWeightAge": "0",
@@ -137,9 +138,7 @@ QUIET: dict[str, str | None] = {
     "MailProg": "/bin/true",
 }
 PARTITIONS: dict[str, str | None] = {
-    "PartitionName=train": (
-        "Nodes=gpu[01-04] Default=YES DefaultTime=10 MaxTime=7-0 State=UP"
-    ),
+    "PartitionName=train": ("Nodes=gpu[01-04] Default=YES DefaultTime=10 MaxTime=7-0 State=UP"),
     "PartitionName=interactive": "Nodes=gpu[01-02] DefaultTime=10 MaxTime=7-0 State=UP",
     "PartitionName=cpu": "Nodes=cpu01 DefaultTime=10 MaxTime=7-0 State=UP",
 }
@@ -149,15 +148,22 @@ def node_lines(settings: Settings) -> dict[str, str | None]:
     """Return the nodes, each with its own port."""
     first = settings.base_port + 10
     size = "CPUs=64 RealMemory=512000"
+    shard = f",shard:{settings.shards}" if settings.shards else ""
     return {
         "NodeName=gpu[01-03]": (
-            f"NodeHostname=localhost Port=[{first}-{first + 2}] {size} Gres=gpu:h100:8"
+            f"NodeHostname=localhost Port=[{first}-{first + 2}] {size} Gres=gpu:h100:8{shard}"
         ),
         "NodeName=gpu04": (
-            f"NodeHostname=localhost Port={first + 3} {size} Gres=gpu:h100:4,gpu:a100:4"
+            f"NodeHostname=localhost Port={first + 3} {size} Gres=gpu:h100:4,gpu:a100:4{shard}"
         ),
         "NodeName=cpu01": f"NodeHostname=localhost Port={first + 4} {size}",
     }
+
+
+def gres_conf(settings: Settings) -> str:
+    """Return gres.conf."""
+    shards = f"NodeName=gpu[01-04] Name=shard Count={settings.shards}\n"
+    return GRES_CONF + (shards if settings.shards else "")
 
 
 def dbd_port(settings: Settings) -> int:
@@ -174,7 +180,7 @@ def slurmdbd_conf(settings: Settings) -> str:
         "DbdPort": str(dbd_port(settings)),
         "SlurmUser": "slurm",
         "LogFile": f"{LOGS}/slurmdbd.log",
-        "PidFile": "/run/slurmdbd.pid",
+        "PidFile": f"{RUN}/slurmdbd.pid",
         "StorageType": "accounting_storage/mysql",
         "StorageHost": "localhost",
         "StorageUser": "slurm",

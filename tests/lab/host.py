@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -21,9 +22,7 @@ PROXY_VARIABLES = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS
 def run(argv: Sequence[str], timeout_s: float = 60, env: Mapping[str, str] | None = None) -> str:
     """Run a command of the host and return what it printed."""
     try:
-        done = subprocess.run(
-            argv, capture_output=True, text=True, timeout=timeout_s, env=env, check=False
-        )
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=timeout_s, env=env, check=False)
     except (OSError, subprocess.TimeoutExpired) as err:
         raise LabError(argv[0], str(err), "run it by hand") from err
     if done.returncode != 0:
@@ -35,6 +34,21 @@ def last_lines(text: str, n_lines: int = 8) -> str:
     """Return the end of some output, in one line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return " | ".join(lines[-n_lines:]) or "no output"
+
+
+def remove(folder: Path, last: str | None = None, timeout_s: float = 20.0) -> None:
+    """Remove a folder whose processes are ending, the file `last` in it after all others."""
+    deadline_s = time.monotonic() + timeout_s
+    while folder.exists():
+        for path in folder.iterdir():
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            elif path.name != last:
+                path.unlink(missing_ok=True)
+        if {path.name for path in folder.iterdir()} <= {last}:
+            shutil.rmtree(folder, ignore_errors=True)
+        if folder.exists() and time.monotonic() > deadline_s:
+            raise LabError(str(folder), "cannot be removed", "remove it by hand")
 
 
 def check() -> None:
@@ -108,9 +122,7 @@ def pip_paths(settings: Mapping[str, str]) -> set[Path]:
 def local_paths(value: str) -> Iterator[Path]:
     """Return the existing paths in a setting; of a local index the folder around it."""
     for word in value.split():
-        if word.startswith("file://"):
-            path = Path(unquote(urlsplit(word).path)).parent
-        else:
-            path = Path(word)
-        if word.startswith(("/", "file:///")) and path != Path("/") and path.exists():
+        is_index = word.startswith("file:///")
+        path = Path(unquote(urlsplit(word).path)).parent if is_index else Path(word)
+        if path.is_absolute() and path != Path("/") and path.exists():
             yield path

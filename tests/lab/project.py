@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .lab import Lab
 
 SOURCES = "/opt/slurmfair-src"
+EXTRAS = ("slurm", "cron")  # optional parts that a real cluster would have
 BUILD_TIMEOUT_S = 600.0
 
 
@@ -74,12 +75,12 @@ def copy_changed(files: Mapping[str, bytes], target: Path) -> None:
 
 def requirements(source_dir: Path) -> list[str]:
     """Return what the project needs at run time and to build, as pip writes it."""
-    project = source_dir / "pyproject.toml"
-    if not project.is_file():
-        return []
-    table = tomllib.loads(project.read_text())
-    needs = table.get("project", {}).get("dependencies", [])
-    return [*needs, *table.get("build-system", {}).get("requires", [])]
+    file = source_dir / "pyproject.toml"
+    table = tomllib.loads(file.read_text()) if file.is_file() else {}
+    project, build = table.get("project", {}), table.get("build-system", {})
+    optional = project.get("optional-dependencies", {})
+    needs = [*project.get("dependencies", []), *build.get("requires", [])]
+    return needs + [need for extra in EXTRAS for need in optional.get(extra, [])]
 
 
 def install_requirements(lab: Lab, needs: list[str]) -> None:

@@ -71,6 +71,7 @@ def ready_root(cache: Path, stages: Stages) -> Path:
     """Return the cached root, building it if this is the first time."""
     root = cache / key()
     if not root.is_dir():
+        stages.say(f"building {root}, once; this takes some minutes")
         with build_lock(cache):
             if not root.is_dir():
                 build(root, stages)
@@ -83,7 +84,7 @@ def build_lock(cache: Path) -> Iterator[None]:
     """Let one builder at a time work on the cache."""
     cache.mkdir(parents=True, exist_ok=True)
     with (cache / f"{key()}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        fcntl.flock(lock, fcntl.LOCK_EX)  # the kernel drops it when the builder dies
         yield
 
 
@@ -100,14 +101,14 @@ def build(root: Path, stages: Stages) -> None:
         stages.done(f"pyslurm {PYSLURM}")
         fresh.rename(root)
     finally:
-        shutil.rmtree(fresh, ignore_errors=True)
+        host.remove(fresh)
     warn_if_untried(slurm_version(root))
 
 
 def sweep(root: Path) -> None:
     """Remove what builders that were killed left behind; the caller holds the lock."""
     for stale in root.parent.glob(f"{root.name}.building-*"):
-        shutil.rmtree(stale, ignore_errors=True)
+        host.remove(stale)
 
 
 def debootstrap(root: Path) -> None:
@@ -172,7 +173,8 @@ def clean_env() -> dict[str, str]:
 
 def contained(argv: list[str], log: Path, env: dict[str, str]) -> None:
     """Run a long command in own mount and pid namespaces, so that it leaves nothing when killed."""
-    wrapped = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", *argv]
+    spaces = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    wrapped = ["setpriv", "--pdeathsig=KILL", *spaces, *argv]
     with log.open("a") as out:
         child = subprocess.Popen(wrapped, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=env)
         try:
@@ -197,5 +199,3 @@ def warn_if_untried(version: str) -> None:
     """Say so when the archive has moved to a release that nobody has tried."""
     if not version.startswith(TRIED_SLURM):
         print(f"lab: warning: Slurm {version} is untried (tried: {TRIED_SLURM}.x)", file=sys.stderr)
-
-

@@ -13,13 +13,14 @@ MUNGE_SOCKET = "/run/munge/munge.socket.2"
 DATABASE_SOCKET = "/run/mysqld/mysqld.sock"
 START_TIMEOUT_S = 60.0
 POLL_S = 0.05
+NODE_SERVICES = tuple(f"slurmd:{node}" for node in conf.NODES)
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
     """One daemon, run in the foreground of its own session.
 
-    It is ready when its socket is there, or its port listens, or its node is up.
+    It is ready when its socket is there, or its port listens.
     """
 
     name: str
@@ -34,9 +35,7 @@ class Service:
 def services(settings: Settings) -> dict[str, Service]:
     """Return all daemons by name, in the order in which they start."""
     daemons = [munged(), mariadbd(), slurmdbd(settings), slurmctld(settings)]
-    daemons += [
-        slurmd(node, settings.base_port + 10 + index) for index, node in enumerate(conf.NODES)
-    ]
+    daemons += [slurmd(node, settings.base_port + 10 + index) for index, node in enumerate(conf.NODES)]
     return {daemon.name: daemon for daemon in daemons}
 
 
@@ -71,7 +70,7 @@ def slurmdbd(settings: Settings) -> Service:
         user="slurm",
         port=conf.dbd_port(settings),
         log=f"{conf.LOGS}/slurmdbd.out",
-        folders=((conf.LOGS, "slurm"), (conf.STATE, "slurm")),
+        folders=((conf.LOGS, "slurm"), (conf.STATE, "slurm"), (conf.RUN, "slurm")),
     )
 
 
@@ -79,11 +78,11 @@ def slurmctld(settings: Settings) -> Service:
     """Return Slurm's controller."""
     return Service(
         "slurmctld",
-        ("slurmctld", "-D", "-i"),
+        ("slurmctld", "-D", "-i"),  # -i: start also if it was killed before it had saved its state
         user="slurm",
         port=settings.base_port,
         log=f"{conf.LOGS}/slurmctld.out",
-        folders=((f"{conf.STATE}/slurmctld", "slurm"),),
+        folders=((f"{conf.STATE}/slurmctld", "slurm"), (conf.RUN, "slurm")),
     )
 
 
@@ -98,9 +97,7 @@ def slurmd(node: str, port: int) -> Service:
     )
 
 
-def wait_until(
-    true: Callable[[], bool], timeout_s: float = START_TIMEOUT_S, poll_s: float = POLL_S
-) -> bool:
+def wait_until(true: Callable[[], bool], timeout_s: float = START_TIMEOUT_S, poll_s: float = POLL_S) -> bool:
     """Return whether something became true in time."""
     deadline_s = time.monotonic() + timeout_s
     while not true():

@@ -28,7 +28,7 @@ class Settings:
     """One lab; two labs side by side need different folders, and names if they share a network.
 
     `conf` holds lines of slurm.conf by key, over the lab's own; None removes a line. A line of a
-    node or partition has a key such as "PartitionName=train".
+    node or partition has a key such as "PartitionName=train". `shards` is a number for each GPU node.
     """
 
     dir: Path
@@ -38,6 +38,7 @@ class Settings:
     base_port: int = 17000
     own_network: bool = True
     gate: bool = False
+    shards: int = 0
     conf: Mapping[str, str | None] = field(default_factory=dict)
     accounts: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: dict(ACCOUNTS))
     parents: Mapping[str, str] = field(default_factory=lambda: dict(PARENTS))
@@ -63,7 +64,8 @@ class Settings:
 
     def as_json(self) -> dict[str, Any]:
         """Return the settings as plain values."""
-        return json.loads(json.dumps(dataclasses.asdict(self), default=str))
+        values: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(self), default=str))
+        return values
 
 
 def from_json(values: Mapping[str, Any]) -> Settings:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 import select
-import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
+from . import host
 from .errors import LabError
 from .settings import Settings
 
+ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 NAMESPACES = ("--mount", "--pid", "--uts", "--ipc")
 START_TIMEOUT_S = 120.0  # copying the root where overlayfs is missing takes this long
 STOP_TIMEOUT_S = 20.0
@@ -43,7 +45,7 @@ class Space:
     def enter(self, argv: Sequence[str], user: str, workdir: str, network: bool) -> list[str]:
         """Return the host's command line for a command inside.
 
-        Without `network` the command keeps the host's network (a build that needs the package index).
+        Without `network` it keeps the host's network (a build that needs the package index).
         """
         spaces = [*NAMESPACES, "--net"] if network and self.own_network else NAMESPACES
         inner = ["env", f"--chdir={workdir}", *argv]
@@ -82,9 +84,43 @@ def start(settings: Settings, lower: Path) -> Space:
     """Make the namespaces of a lab and mount its root."""
     lifeline_read, lifeline_write = os.pipe()
     report_read, report_write = os.pipe()
+    pid, door = 0, None
+    try:
+        with held_signals():
+            door = open_door(settings, lower, lifeline_read, report_write)
+        os.close(lifeline_read)
+        os.close(report_write)
+        pid = read_report(report_read)
+    finally:
+        if not pid and door:
+            door.kill()  # process 1 dies with it
+            door.wait(STOP_TIMEOUT_S)
+            read_report(report_read)  # returns when process 1 has closed its end
+            os.close(lifeline_write)
+        os.close(report_read)
+    if not pid:
+        reason = host.last_lines((settings.dir / "init.log").read_text())
+        raise LabError("process 1 of the lab", reason, "check that mounts and namespaces work here")
+    space = Space(pid, start_ticks(pid) or 0, settings.own_network)
+    space.lifeline_fd, space.door = lifeline_write, door
+    return space
+
+
+@contextmanager
+def held_signals() -> Iterator[None]:
+    """Let the signals that end a command wait, so that no exception falls between two steps."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING_SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def open_door(settings: Settings, lower: Path, lifeline_fd: int, report_fd: int) -> subprocess.Popen[bytes]:
+    """Start unshare, which makes the namespaces and waits for process 1."""
     spaces = [*NAMESPACES, "--net"] if settings.own_network else NAMESPACES
     init = [sys.executable, "-I", "-S", str(Path(__file__).with_name("init.py"))]
-    argv = ["unshare", *spaces, "--fork", *init, str(lifeline_read), str(report_write)]
+    argv = ["unshare", *spaces, "--fork", "--kill-child", *init, str(lifeline_fd), str(report_fd)]
     env = {
         "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
         "LAB_DIR": str(settings.dir),
@@ -93,33 +129,16 @@ def start(settings: Settings, lower: Path) -> Space:
         "LAB_OWN_NETWORK": str(settings.own_network),
     }
     with (settings.dir / "init.log").open("w") as log:
-        door = subprocess.Popen(
+        return subprocess.Popen(
             argv,
             env=env,
             cwd="/",
-            pass_fds=(lifeline_read, report_write),
+            pass_fds=(lifeline_fd, report_fd),
             start_new_session=True,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
         )
-    os.close(lifeline_read)
-    os.close(report_write)
-    try:
-        pid = read_report(report_read)
-    except BaseException:
-        os.close(lifeline_write)
-        raise
-    finally:
-        os.close(report_read)
-    if not pid:
-        os.close(lifeline_write)
-        door.wait(STOP_TIMEOUT_S)
-        reason = (settings.dir / "init.log").read_text().strip() or "it said nothing"
-        raise LabError("process 1 of the lab", reason, "check that mounts and namespaces work here")
-    space = Space(pid, start_ticks(pid) or 0, settings.own_network)
-    space.lifeline_fd, space.door = lifeline_write, door
-    return space
 
 
 def read_report(report_fd: int) -> int:
@@ -197,12 +216,3 @@ def inner_pid(host_pid: int) -> int:
         return 0
     rows = dict(line.partition(":")[::2] for line in status.splitlines())
     return int(rows["NSpid"].split()[-1])
-
-
-def remove(folder: Path) -> None:
-    """Remove the folder of a lab whose processes have ended."""
-    deadline_s = time.monotonic() + STOP_TIMEOUT_S
-    while folder.exists():
-        shutil.rmtree(folder, ignore_errors=True)
-        if folder.exists() and time.monotonic() > deadline_s:
-            raise LabError(str(folder), "cannot be removed", "remove it by hand")

@@ -1,0 +1,55 @@
+"""The whole typed surface of the kernels. Callers check the shapes: normal builds check nothing."""
+
+from slurmfair.model import Bytes, Codes, Floats, Ints
+
+def window_rows(
+    place: Ints,
+    code: Codes,
+    list_start: Codes,
+    list_of: Codes,
+    window: int,
+    capacity: int,
+    seen: Ints,
+    first: Ints,
+    following: Ints,
+    row: Ints,
+    unit: Ints,
+) -> tuple[int, int]: ...
+def longest_run(value: Ints, tail: Ints, before: Ints, kept: Bytes) -> int: ...
+def divide_levels(
+    rows: Ints,
+    group_start: Ints,
+    group_parent: Ints,
+    deserved: Floats,
+    limit: Floats,
+    weight: Floats,
+    priority: Ints,
+    request: Floats,
+    usage: Floats,
+    capacity: Floats,
+    k: float,
+    unit: Floats,
+    plain_if_all_zero: bool,
+    seniority: Ints,
+    active: Ints,
+    score: Floats,
+    fraction: Floats,
+    share: Floats,
+    due: Floats,
+    corrected: Floats,
+    effective: Floats,
+    short: Floats,
+) -> tuple[int, int]: ...
+def round_shares(
+    rows: Ints,
+    group_start: Ints,
+    group_parent: Ints,
+    share: Floats,
+    unit: Floats,
+    seniority: Ints,
+    order: Ints,
+    fraction: Floats,
+    out: Floats,
+) -> None: ...
+
+__all__ = ["divide_levels", "longest_run", "round_shares", "window_rows"]
