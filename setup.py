@@ -14,7 +14,7 @@ from setuptools import Extension, setup
 
 # Listed by name, so that a stray file is never built.
 KERNELS = ("order", "rewrite", "divide")
-SLURM_EDGES = ("_jobs",)
+SLURM_EDGES = ("_jobs", "_accounting")
 CHECKED = os.environ.get("SLURMFAIR_CHECKED") == "1"
 
 DIRECTIVES = {
