@@ -106,7 +106,7 @@ def tree_of(quotas: Quotas, max_window: Ints) -> Tree:
     n = len(quotas)
     name_rank = np.empty(n, np.int32)
     name_rank[sorted(range(n), key=quotas.path.__getitem__)] = np.arange(n, dtype=np.int32)
-    limited = np.isfinite(quotas.limit).any(axis=1)
+    limited: Bools = np.asarray(np.isfinite(quotas.limit).any(axis=1))
     for quota, parent in enumerate(quotas.parent.tolist()):
         if parent >= 0:
             limited[quota] |= limited[parent]
