@@ -33,5 +33,47 @@ def window_rows(
     unit: Ints,
 ) -> tuple[int, int]: ...
 def longest_run(value: Ints, tail: Ints, before: Ints, kept: Bytes) -> int: ...
+def divide_levels(
+    rows: Ints,
+    group_start: Ints,
+    group_parent: Ints,
+    deserved: Floats,
+    limit: Floats,
+    weight: Floats,
+    priority: Ints,
+    request: Floats,
+    usage: Floats,
+    capacity: Floats,
+    k: float,
+    unit: Floats,
+    plain_if_all_zero: bool,
+    seniority: Ints,
+    active: Ints,
+    score: Floats,
+    fraction: Floats,
+    share: Floats,
+    due: Floats,
+    corrected: Floats,
+    effective: Floats,
+    short: Floats,
+) -> tuple[int, int]: ...
+def round_shares(
+    rows: Ints,
+    group_start: Ints,
+    group_parent: Ints,
+    share: Floats,
+    unit: Floats,
+    seniority: Ints,
+    order: Ints,
+    fraction: Floats,
+    out: Floats,
+) -> None: ...
 
-__all__ = ["find_parked", "longest_run", "make_pass", "window_rows"]
+__all__ = [
+    "divide_levels",
+    "find_parked",
+    "longest_run",
+    "make_pass",
+    "round_shares",
+    "window_rows",
+]

@@ -60,6 +60,8 @@ def read_policy(text: str, source: str, overrides: Mapping[str, yl.Node], told: 
     problems = Problems(source, told)
     root = yl.read_yaml(text, problems)
     if root is None:
+        if not problems.lines:
+            problems.add(1, "", "the file is empty; a policy has at least version and pools")
         problems.refuse()
     config = _read_top(root, Spot(problems, "", overrides))
     problems.raise_any()

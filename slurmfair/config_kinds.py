@@ -78,7 +78,7 @@ def number_text(value: float) -> str:
     """Return a number without a needless fraction; infinity is -1, as a limit that is none."""
     if math.isinf(value):
         return "-1"
-    return str(int(value)) if value == int(value) else repr(value)
+    return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)
 
 
 def scalar_text(node: yl.Node, wanted: str) -> str:

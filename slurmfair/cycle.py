@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from slurmfair.config import Config, Pool
+from slurmfair.history import PoolUsage, no_usage
 from slurmfair.memory import Memory, PoolMemory
 from slurmfair.model import Bools, Bytes, Change, Coded, Decision, Floats, Ints, Outcome, Queue, Reading
 from slurmfair.order import order_jobs, rank_order
@@ -16,11 +17,10 @@ from slurmfair.plan import Pending, Plan, plan_changes
 from slurmfair.ranks import RankScale, looks_pinned, rank_scale
 from slurmfair.release import release
 from slurmfair.shares import Shares, shares_of
+from slurmfair.slurm.parse import Waits
 from slurmfair.snapshot import PoolSnapshot, Snapshot, summed_up, take_snapshot
 from slurmfair.standing import WAITS, Standing, marked, reason_classes, standings
-from slurmfair.slurm.parse import Waits
 from slurmfair.timers import Remembered, Seen, advance, after_pass, after_pause
-from slurmfair.usage import PoolUsage, no_usage
 from slurmfair.walk import Running
 
 NOT_PLACED = -1
@@ -205,9 +205,7 @@ def _pool_cycle(
     place = np.full(len(queue), NOT_PLACED, dtype=np.int64)
     outgoing = rank_order(decision, queue)
     place[outgoing] = np.arange(len(outgoing))
-    plan = plan_changes(
-        _pending(snapshot, found, place, channel), scale, config.cycle.window, budget
-    )
+    plan = plan_changes(_pending(snapshot, found, place, channel), scale, config.cycle.window, budget)
     unheld = snapshot.standing[found.entries.rows] == Standing.OPEN
     let_go = unheld & (decision.outcome == Outcome.STARTS)
     return PoolCycle(
@@ -255,9 +253,7 @@ def _in_pool(snapshot: Snapshot, pool: Pool) -> Bools:
     return (snapshot.pool_of == index) & (snapshot.leaf_of >= 0)
 
 
-def _queue(
-    snapshot: Snapshot, found: PoolSnapshot, timers: Remembered, stuck: Bools
-) -> tuple[Queue, Ints]:
+def _queue(snapshot: Snapshot, found: PoolSnapshot, timers: Remembered, stuck: Bools) -> tuple[Queue, Ints]:
     """Return the queue of a pass, and the row of each of its entries in the memory of timers."""
     jobs, entries = snapshot.reading.jobs, found.entries
     entry_id = jobs.job_id[entries.rows]
@@ -294,9 +290,7 @@ def _pending(snapshot: Snapshot, found: PoolSnapshot, place: Ints, channel: Chan
     """Return the records that may be written, each with the place of its entry."""
     jobs, rows = snapshot.reading.jobs, found.entries.records
     standing = snapshot.standing[rows]
-    pinned = looks_pinned(
-        jobs.priority[rows], jobs.site_factor[rows], jobs.nice[rows], channel.own_factors
-    )
+    pinned = looks_pinned(jobs.priority[rows], jobs.site_factor[rows], jobs.nice[rows], channel.own_factors)
     unpin = pinned & (standing == Standing.OPEN) & channel.by_site_factor
     return Pending(
         job_id=jobs.job_id[rows],

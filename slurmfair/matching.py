@@ -41,7 +41,7 @@ def quota_arrays(pool: Pool) -> Quotas:
     )
 
 
-def leaf_of_jobs(config: Config, jobs: JobTable) -> tuple[Codes, Codes]:
+def leaf_of_jobs(config: Config, jobs: JobTable) -> tuple[Ints, Ints]:
     """Return the pool and the leaf of each job, each of shape (n_jobs,).
 
     The leaf is an index into the pool's quotas; -1 where we leave the job alone. A job belongs to the first pool, in
@@ -53,7 +53,7 @@ def leaf_of_jobs(config: Config, jobs: JobTable) -> tuple[Codes, Codes]:
     pools = [_Rules(pool) for pool in config.pools]
     partitions = [frozenset(text.split(",")) for text in columns[3][1]]
     accounts, users, qos = (names for _, names in columns[:3])
-    decided = np.empty((len(kinds[0]), 2), np.int32)
+    decided = np.empty((len(kinds[0]), 2), np.int64)
     for row, (a, u, q, p) in enumerate(zip(*(column.tolist() for column in kinds), strict=True)):
         decided[row] = _place(pools, (accounts[a], users[u], qos[q], partitions[p]))
     return decided[kind, 0], decided[kind, 1]

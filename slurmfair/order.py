@@ -16,8 +16,18 @@ from slurmfair.model import UNSET_S, Bools, Closes, Decision, Floats, Ints, Outc
 from slurmfair.policy import POLICIES
 from slurmfair.policy.intelligent import leading_since
 from slurmfair.policy.terms import Judged, Settings, Waiting, settings_of
-from slurmfair.walk import Result, Rules, Running, Standing, Tree
-from slurmfair.walk import line_of, paper_for, result_for, room_left, tree_of
+from slurmfair.walk import (
+    Result,
+    Rules,
+    Running,
+    Standing,
+    Tree,
+    line_of,
+    paper_for,
+    result_for,
+    room_left,
+    tree_of,
+)
 
 NAMES = tuple(POLICIES)
 NOBODY = Running(np.empty(0, np.int64), np.empty((0, 3), np.int64), np.empty(0, np.uint64))

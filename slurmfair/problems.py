@@ -10,6 +10,7 @@ from typing import NoReturn
 from slurmfair.errors import PolicyError
 
 MOST = 2_000  # nobody reads further; a hostile file must not keep us busy
+_LISTED = 30  # names that are listed where none is near
 SHORT = 64  # characters of a name that are shown
 _HINTED_LENGTH = 40  # longer words get no nearest name: comparing them is slow
 
@@ -73,13 +74,16 @@ def nearest(word: str, names: Iterable[str]) -> str:
     near = _nearest(word, valid) if len(word) <= _HINTED_LENGTH else None
     if near:
         return f"did you mean {near}?"
-    if not valid:
-        return "there are none"
-    return "use one of: " + ", ".join(valid) if len(valid) <= 12 else f"there are {len(valid)}"
+    if len(valid) == 1:
+        return f"use {valid[0]}"
+    return "use one of: " + ", ".join(valid[:_LISTED]) + (", ..." if len(valid) > _LISTED else "")
 
 
 @lru_cache(maxsize=1024)
 def _nearest(word: str, names: tuple[str, ...]) -> str | None:
     lowered = {name.lower(): name for name in names}
+    inside = [name for name in lowered if len(word) > 2 and word.lower() in name]  # gpu in gres/gpu
+    if len(inside) == 1:
+        return lowered[inside[0]]
     found = difflib.get_close_matches(word.lower(), list(lowered), n=1, cutoff=0.6)
     return lowered[found[0]] if found else None

@@ -58,7 +58,17 @@ def _facts(jobs: JobTable, rows: Ints) -> tuple[dict[str, Column], dict[str, lis
         "begin_s": jobs.begin_s[rows],
     }
     texts: dict[str, list[str]] = {}
-    for name in ("user", "account", "partition", "qos", "name", "task_list", "gpu_type", "reason", "reason_text"):
+    for name in (
+        "user",
+        "account",
+        "partition",
+        "qos",
+        "name",
+        "task_list",
+        "gpu_type",
+        "reason",
+        "reason_text",
+    ):
         coded: Coded = getattr(jobs, name)
         columns[name], texts[name] = coded.codes[rows], list(coded.values)
     return columns, texts

@@ -55,7 +55,7 @@ class Server:
         try:
             async with self.clients:
                 await self._answer(reader, writer)
-        except (OSError, ValueError, asyncio.TimeoutError, asyncio.IncompleteReadError):
+        except (TimeoutError, OSError, ValueError, asyncio.IncompleteReadError):
             pass  # gone, too slow, or too large: there is nobody to tell
         finally:
             writer.close()
@@ -82,7 +82,9 @@ class Server:
         except SlurmfairError as err:
             answer = {"error": str(err)}
         except (ValueError, KeyError, TypeError, RecursionError):
-            answer = {"error": "request not understood; ask with sfprio, sfshare or slurmfair of this release"}
+            answer = {
+                "error": "request not understood; ask with sfprio, sfshare or slurmfair of this release"
+            }
         return json.dumps(answer, separators=(",", ":")).encode()
 
 

@@ -153,7 +153,9 @@ def packed_keys(home: Ints, rank: Floats, order_s: Ints, n_quotas: int) -> Ints 
     n = len(home)
     behind = rank.max() - rank
     since_s = order_s - order_s.min()
-    row_bits, since_bits, rank_bits = (int(most).bit_length() for most in (n - 1, since_s.max(), behind.max()))
+    row_bits, since_bits, rank_bits = (
+        int(most).bit_length() for most in (n - 1, since_s.max(), behind.max())
+    )
     if n_quotas.bit_length() + rank_bits + since_bits + row_bits > 63 or (behind != np.floor(behind)).any():
         return None
     key = home
