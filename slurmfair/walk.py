@@ -84,6 +84,7 @@ class Paper(NamedTuple):
     reserved_sum: Ints
     group_classes: Masks
     group_sum: Ints
+    begun: Ints
     closed_by: Ints
     failures: Ints
     failed: Ints
@@ -180,6 +181,7 @@ def paper_for(n: int, n_quotas: int, n_lanes: int) -> Paper:
         reserved_sum=np.zeros(3, np.int64),
         group_classes=np.empty(n_quotas, np.uint64),
         group_sum=np.zeros((n_quotas, 3), np.int64),
+        begun=np.zeros(n_quotas, np.int64),
         closed_by=np.full((n_quotas, n_lanes), -1, np.int64),
         failures=np.zeros((n_quotas, n_lanes), np.int64),
         failed=np.empty(n, np.int64),
