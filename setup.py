@@ -6,7 +6,7 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 
 # Listed by name, so that a stray file is never built.
-KERNELS = ("divide",)
+KERNELS: tuple[str, ...] = ("divide", "usage")
 CHECKED = os.environ.get("SLURMFAIR_CHECKED") == "1"
 
 DIRECTIVES = {
