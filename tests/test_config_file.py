@@ -7,7 +7,9 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
 
+from slurmfair import yaml_lines
 from slurmfair.config import Config, Cycle, FairShare, JobPriority, Pool, Quota, Ranks, Window
 from slurmfair.config_file import load_policy, parse_policy
 from slurmfair.errors import PolicyError
@@ -502,9 +504,9 @@ def test_a_warning_does_not_hide_mistakes() -> None:
 def test_an_alias_bomb_is_refused_at_once() -> None:
     rows = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     rows += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 40)]
-    begun = time.perf_counter()
+    begun = time.process_time()
     assert "more than 500,000 values once aliases are followed" in problems_of("\n".join(rows))[-1]
-    assert time.perf_counter() - begun < 1
+    assert time.process_time() - begun < 1
 
 
 def test_a_bomb_of_merges_is_refused() -> None:
@@ -518,16 +520,32 @@ def test_a_megabyte_of_quotas_is_read_quickly() -> None:
     head = "version: 1\npools:\n  p:\n    partitions: [a]\n    quotas:\n"
     text = head + "".join(row.format(i) for i in range(7900))
     assert 900_000 < len(text) < 1_000_000
-    begun = time.perf_counter()
+    begun = time.process_time()
     assert len(parse_policy(text, "p.yaml").pools[0].quotas) == 7900
-    assert time.perf_counter() - begun < 4
+    assert time.process_time() - begun < 4
 
 
 def test_a_megabyte_of_mistakes_ends_early() -> None:
-    begun = time.perf_counter()
+    begun = time.process_time()
     found = problems_of("{" + ", ".join(f"versiom{i}" for i in range(70_000)) + "}")
     assert found[-1] == "p.yaml: stopped after 2,000 mistakes"
-    assert time.perf_counter() - begun < 4
+    assert time.process_time() - begun < 4
+
+
+def test_many_rules_that_share_names_are_compared_quickly() -> None:
+    rules = "".join(
+        f"\n      q{i}: {{match: {{accounts: [a{i % 90}], users: [u{i // 90}]}}}}" for i in range(8000)
+    )
+    begun = time.process_time()
+    assert len(policy_of(f"quotas:{rules}").pools[0].quotas) == 8000
+    assert time.process_time() - begun < 5
+
+
+def test_yaml_without_libyaml_reads_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_libyaml = (parse_policy(DESIGN, "p.yaml"), problems_of(ALL_AT_ONCE))
+    monkeypatch.setattr(yaml_lines, "_LOADER", yaml.SafeLoader)
+    assert (parse_policy(DESIGN, "p.yaml"), problems_of(ALL_AT_ONCE)) == with_libyaml
+    assert problems_of("ä: 1\nb: \x07")[0].startswith("p.yaml:2: not YAML: ")
 
 
 def test_a_file_is_read_by_name(tmp_path: Path) -> None:

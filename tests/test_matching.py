@@ -235,9 +235,9 @@ def test_a_hundred_thousand_jobs_are_placed_quickly() -> None:
     jobs = JobTable(**columns)
     taken_s = []
     for _ in range(5):
-        begun = time.perf_counter()
+        begun = time.process_time()
         leaf_of_jobs(config, jobs)
         job_priorities(config, jobs)
-        taken_s.append(time.perf_counter() - begun)
+        taken_s.append(time.process_time() - begun)
     assert min(taken_s) < 0.1
     print(f"best of 5: {min(taken_s) * 1e3:.1f} ms")
