@@ -14,23 +14,8 @@ from slurmfair.config import (
     QueuePolicy,
     Quota,
 )
-from slurmfair.config_kinds import (
-    CRON,
-    LEVEL,
-    LEVELS,
-    MOMENT,
-    NAMES,
-    PATTERN,
-    TRUTH,
-    ZONE,
-    Kind,
-    choice,
-    duration,
-    nodes,
-    number,
-    several,
-    whole,
-)
+from slurmfair.config_kinds import LEVEL, TRUTH, Kind, choice, duration, nodes, number, several, whole
+from slurmfair.config_words import CRON, LEVELS, MOMENT, NAMES, PATTERN, ZONE
 from slurmfair.model import RESOURCES
 
 HIGHEST_RANK = 2_147_483_645  # the largest site_factor that Slurm took (SLURM.md 7)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
 from pathlib import Path
 
@@ -190,6 +191,14 @@ def test_cron_windows_have_a_line_and_a_time_zone() -> None:
         "fairshare: {window: {type: cron, cron: '0 0 * * 1', timezone: Europe/Berlin}}\n" + ONE
     ).fairshare.window
     assert (window.type, window.cron, window.timezone) == ("cron", "0 0 * * 1", "Europe/Berlin")
+
+
+def test_cron_windows_need_a_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cronsim", None)
+    told = mistakes_in("fairshare: {window: {type: cron, cron: '0 0 * * 1'}}\n" + ONE)
+    assert (
+        "fairshare.window.cron: cron windows need the package cronsim; pip install 'slurmfair[cron]'" in told
+    )
 
 
 @pytest.mark.parametrize(
@@ -516,20 +525,21 @@ def test_a_bomb_of_merges_is_refused() -> None:
 
 
 def test_a_megabyte_of_quotas_is_read_quickly() -> None:
+    """1.3 s of CPU where nothing else runs; the bound leaves room for coverage, not for a square."""
     row = "      q{0}: {{match: {{accounts: [acc{0}], qos: [n]}}, deserved: 1, limit: 4, weight: 3, policy: balance, balance_timeout: 5m}}\n"
     head = "version: 1\npools:\n  p:\n    partitions: [a]\n    quotas:\n"
     text = head + "".join(row.format(i) for i in range(7900))
     assert 900_000 < len(text) < 1_000_000
     begun = time.process_time()
     assert len(parse_policy(text, "p.yaml").pools[0].quotas) == 7900
-    assert time.process_time() - begun < 4
+    assert time.process_time() - begun < 10
 
 
 def test_a_megabyte_of_mistakes_ends_early() -> None:
     begun = time.process_time()
     found = problems_of("{" + ", ".join(f"versiom{i}" for i in range(70_000)) + "}")
     assert found[-1] == "p.yaml: stopped after 2,000 mistakes"
-    assert time.process_time() - begun < 4
+    assert time.process_time() - begun < 10
 
 
 def test_many_rules_that_share_names_are_compared_quickly() -> None:
@@ -538,7 +548,7 @@ def test_many_rules_that_share_names_are_compared_quickly() -> None:
     )
     begun = time.process_time()
     assert len(policy_of(f"quotas:{rules}").pools[0].quotas) == 8000
-    assert time.process_time() - begun < 5
+    assert time.process_time() - begun < 10
 
 
 def test_yaml_without_libyaml_reads_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slurmfair import matching
 from slurmfair.config import Config, Pool
 from slurmfair.config_file import parse_policy
 from slurmfair.matching import job_priorities, leaf_of_jobs, quota_arrays
@@ -158,6 +159,16 @@ def test_many_jobs_are_placed_as_each_alone(rows: list[dict[str, str]]) -> None:
     config = policy()
     pool, leaf = leaf_of_jobs(config, jobs_of(*rows))
     assert list(zip(pool.tolist(), leaf.tolist(), strict=True)) == [slow_place(config, **row) for row in rows]
+
+
+@given(st.lists(facts, min_size=1, max_size=30))
+def test_a_table_too_large_is_sorted_instead(rows: list[dict[str, str]]) -> None:
+    jobs = jobs_of(*rows)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(matching, "_SMALL_TABLE", 0)
+        by_sorting = leaf_of_jobs(policy(), jobs)
+    by_table = leaf_of_jobs(policy(), jobs)
+    assert [column.tolist() for column in by_sorting] == [column.tolist() for column in by_table]
 
 
 def test_quotas_become_arrays_in_the_order_of_the_pool() -> None:
