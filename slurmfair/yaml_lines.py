@@ -177,7 +177,6 @@ class _Builder:
             self._stop(
                 line, f"*{shortened(anchor)} " + ("contains itself" if loops else "has no anchor before it")
             )
-            raise _Hopeless
         return node
 
     def _begin(self, mapping: bool, anchor: str | None, line: int) -> None:
