@@ -261,7 +261,7 @@ def test_all_mistakes_are_told_in_one_run_each_with_file_line_and_key() -> None:
         "p.yaml:9: pools.h100.quotas.a.deserved: '8GPU' is not a number of gres/gpu",
         "p.yaml:10: pools.h100.quotas.a: given twice, first in line 9",
         "p.yaml:11: pools.h100.quotas.b.weight: '3' in quotes is text",
-        "p.yaml:11: pools.h100.quotas.b.match: can never match: the rule of line 9 takes all its jobs",
+        "p.yaml:11: pools.h100.quotas.b.match: can never match: rules before it (line 9) take all its jobs",
         "p.yaml:11: pools.h100.quotas.b.limit: limit 1 is below deserved 2 gres/gpu",
         "p.yaml:13: pools.a100.partitions: train belongs to pool h100 too",
         "p.yaml:14: pools.a100.quotas.c.policy: unknown value 'fair'",
@@ -371,7 +371,7 @@ RULE_MISTAKES = [
     ("{account: [x]}", "match.account: unknown key; did you mean accounts?"),
     ("[{accounts: [x]}, vision]", "match[1]: not a mapping"),
     ("{partitions: [c]}", "match.partitions: c is not a partition of this pool; use one of: a, b"),
-    ("[{accounts: [x]}, {accounts: [x], qos: [n]}]", "match[1]: can never match: the rule of line 6"),
+    ("[{accounts: [x]}, {accounts: [x], qos: [n]}]", "match[1]: can never match: rules before it (line 6)"),
 ]
 
 
@@ -458,7 +458,7 @@ MATCHING = [
 @pytest.mark.parametrize(("first", "second"), NEVER_MATCHING)
 def test_a_rule_whose_jobs_are_all_taken_before_is_refused(first: str, second: str) -> None:
     told = mistakes_in(f"quotas:\n  q: {{match: {first}}}\n  r: {{match: {second}}}")
-    assert "p.yaml:8: pools.p.quotas.r.match: can never match: the rule of line 7 takes all its jobs" in told
+    assert "p.yaml:8: pools.p.quotas.r.match: can never match: rules before it (line 7) take all its jobs" in told
 
 
 @pytest.mark.parametrize(("first", "second"), MATCHING)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import fields
 
 import numpy as np
@@ -16,6 +15,7 @@ from slurmfair.config import Config, Pool
 from slurmfair.config_file import parse_policy
 from slurmfair.matching import job_priorities, leaf_of_jobs, quota_arrays
 from slurmfair.model import Coded, JobTable
+from tests.tables import jobs_of
 
 POLICY = """
 version: 1
@@ -37,27 +37,6 @@ pools:
     quotas:
       all: {match: {}, deserved: {cpu: 8}, limit: {gres/gpu: 2}}
 """
-
-
-def coded(texts: Sequence[str]) -> Coded:
-    """Return a column of text."""
-    values = sorted(set(texts))
-    return Coded(np.array([values.index(text) for text in texts], np.int32), tuple(values))
-
-
-def jobs_of(*rows: dict[str, str | int]) -> JobTable:
-    """Return a table of jobs with the given texts and nice; all else is empty."""
-    n = len(rows)
-    columns = {}
-    for field in fields(JobTable):
-        given_values = [row.get(field.name, "" if field.type == "Coded" else 0) for row in rows]
-        if field.type == "Coded":
-            columns[field.name] = coded([str(value) for value in given_values])
-        elif field.name in ("wanted", "held_resources"):
-            columns[field.name] = np.zeros((n, 3), np.int64)
-        else:
-            columns[field.name] = np.array(given_values, np.int64)
-    return JobTable(**columns)
 
 
 def policy(job_priority: str = "{}") -> Config:
