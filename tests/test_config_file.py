@@ -520,14 +520,14 @@ def test_a_megabyte_of_quotas_is_read_quickly() -> None:
     assert 900_000 < len(text) < 1_000_000
     begun = time.perf_counter()
     assert len(parse_policy(text, "p.yaml").pools[0].quotas) == 7900
-    assert time.perf_counter() - begun < 4
+    assert time.perf_counter() - begun < 60  # it is 2 s on an idle machine; a quadratic reader takes minutes
 
 
 def test_a_megabyte_of_mistakes_ends_early() -> None:
     begun = time.perf_counter()
     found = problems_of("{" + ", ".join(f"versiom{i}" for i in range(70_000)) + "}")
     assert found[-1] == "p.yaml: stopped after 2,000 mistakes"
-    assert time.perf_counter() - begun < 4
+    assert time.perf_counter() - begun < 60  # it is 2 s on an idle machine; a quadratic reader takes minutes
 
 
 def test_a_file_is_read_by_name(tmp_path: Path) -> None:
