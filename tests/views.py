@@ -59,7 +59,7 @@ def quota(path: str, **facts: Any) -> dict[str, Any]:
     }  # fmt: skip
     assert set(plain) == set(QUOTA_KEYS)
     assert set(facts) <= set(plain), set(facts) - set(plain)
-    row = plain | facts
+    row = plain | {"after_pass": facts.get("allocated", 0.0)} | facts
     return row | {"by_resource": {"gres/gpu": {name: row[name] for name in amounts}}}
 
 

@@ -24,6 +24,10 @@ class JobId:
     number: int
     tasks: tuple[range, ...] = ()  # () for all
     component: int = -1  # -1 for all
+    text: str = ""  # as it was written
+
+    def __str__(self) -> str:
+        return self.text or str(self.number)
 
 
 def job_ids(text: str) -> list[JobId]:
@@ -46,7 +50,7 @@ def job_id(text: str) -> JobId:
         raise SlurmfairError(f"Invalid job id: {text.strip()[:60]}; {_FORMS}")
     number, task, listed, _, component = found.groups()
     tasks = (range(int(task), int(task) + 1),) if task else task_ranges(listed or "")
-    return JobId(int(number), tasks, int(component) if component else -1)
+    return JobId(int(number), tasks, int(component) if component else -1, text.strip())
 
 
 def task_ranges(listed: str) -> tuple[range, ...]:
