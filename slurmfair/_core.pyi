@@ -41,7 +41,7 @@ def decay_tables(
     half_life_s: float, far: Floats, far_length: Floats, near_length: Floats, near: Floats
 ) -> None: ...
 def interval_sums(
-    start_s: Ints,
+    key: Ints,
     end_s: Ints,
     holding: Codes,
     holding_node: Codes,
@@ -54,6 +54,10 @@ def interval_sums(
     near: Floats,
     out: Floats,
 ) -> None: ...
+def run_events(
+    key: Ints, end_s: Ints, holding: Codes, origin_s: int, after_s: int, until_s: int, out: Ints
+) -> int: ...
+def sort_events(events: Ints, spare: Ints) -> bool: ...
 def sweep(
     events: Ints,
     first: int,
@@ -78,4 +82,12 @@ def sweep(
     pool: Floats,
 ) -> int: ...
 
-__all__ = ["decay_tables", "divide_levels", "interval_sums", "round_shares", "sweep"]
+__all__ = [
+    "decay_tables",
+    "divide_levels",
+    "interval_sums",
+    "round_shares",
+    "run_events",
+    "sort_events",
+    "sweep",
+]
