@@ -16,7 +16,7 @@ import numpy as np
 
 from slurmfair._core import decay_tables, interval_sums, sweep
 from slurmfair.config import FairShare
-from slurmfair.events import StepTable, all_events, fresh_events, nodes_of, step_events, step_table
+from slurmfair.events import StepTable, all_events, fresh_events, in_order, nodes_of, step_events, step_table
 from slurmfair.fairshare import siblings
 from slurmfair.ledger import Ledger
 from slurmfair.model import Codes, Floats, Ints, Quotas
@@ -168,7 +168,7 @@ class History:
         after_s, until_s = self.origin_s + after, self.origin_s + until
         fresh = fresh_events(ledger, self.origin_s, after_s, until_s)
         steps = step_events(self.step_table, self.origin_s, after_s, until_s)
-        return np.sort(np.append(fresh, steps)) if len(steps) else fresh
+        return in_order(np.append(fresh, steps)) if len(steps) else fresh
 
     def append(self, events: Ints) -> None:
         if self.logged + len(events) > len(self.log):
@@ -299,7 +299,7 @@ def built(
     events = all_events(ledger, origin_s, head_s)
     changes = step_events(table, origin_s, origin_s, head_s)
     if len(changes):
-        events = np.sort(np.append(events, changes))
+        events = in_order(np.append(events, changes))
     tree, n_resources = tree_of(quotas), len(quotas.resources)
     nodes = np.zeros((n_resources, len(quotas), NODE_FIELDS))
     nodes[:, :, DESERVED] = table.deserved.T
@@ -414,7 +414,7 @@ def allocated(ledger: Ledger, quotas: Quotas, start_s: int, end_s: int, half_lif
     out = np.zeros((len(quotas) + 1, len(quotas.resources)))  # the last row for quotas that are no more
     node[node < 0] = len(quotas)
     for runs in (ledger.open, ledger.recent, ledger.closed):
-        interval_sums(runs.start_s, runs.end_s, runs.holding, node, amounts, start_s, end_s, *tables, out)
+        interval_sums(runs.key, runs.end_s, runs.holding, node, amounts, start_s, end_s, *tables, out)
         at = runs.find(ledger.pauses.key)
         mine = at >= 0
         holding = np.ascontiguousarray(runs.holding[at[mine]])
