@@ -262,7 +262,9 @@ def overrides_on_disk(path: Path) -> tuple[Override, ...]:
         return ()
     try:
         with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10.0)) as db:
-            rows = db.execute("SELECT pool, key, value, who, at_s FROM overrides ORDER BY at_s, pool, key").fetchall()
+            rows = db.execute(
+                "SELECT pool, key, value, who, at_s FROM overrides ORDER BY at_s, pool, key"
+            ).fetchall()
     except sqlite3.Error as err:
         raise StateError(f"{path}: cannot be read: {err}") from err
     return tuple(Override(*row) for row in rows)
