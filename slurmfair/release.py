@@ -19,15 +19,13 @@ def releases(jobs: JobTable, keep: Bools | None = None) -> tuple[Change, ...]:
         ours &= ~keep
     rows = np.flatnonzero(ours)
     rows = rows[np.argsort(jobs.job_id[rows])]
-    return tuple(
-        Change(
-            int(jobs.job_id[row]),
-            release=True,
-            tag=with_tag(jobs.admin_comment[row], Tag.FREE),
-            why="all holds of slurmfair are released",
-        )
-        for row in rows.tolist()
-    )
+    return tuple(release(jobs, row, "all holds of slurmfair are released") for row in rows.tolist())
+
+
+def release(jobs: JobTable, row: int, why: str) -> Change:
+    """Return the release of one record that carries our hold."""
+    tag = with_tag(jobs.admin_comment[row], Tag.FREE)
+    return Change(int(jobs.job_id[row]), release=True, tag=tag, why=why)
 
 
 def stays_closed(config: Config, jobs: JobTable) -> Bools:
