@@ -1,0 +1,1 @@
+"""Tests on a real Slurm, the one of tests/lab."""
