@@ -72,7 +72,7 @@ cdef class Walk:
     cdef int64_t[:, ::1] closed_by, failures
     # results
     cdef uint8_t[::1] outcome, reserved, opened
-    cdef int64_t[::1] starts, attempt, blocker, failed
+    cdef int64_t[::1] starts, attempt, blocker, position, failed
     cdef double[:, ::1] allocated_after
 
     cdef Py_ssize_t n_quotas, n_resources, n_classes, width, main
@@ -483,9 +483,19 @@ cdef class Walk:
 
     # -- the pass --------------------------------------------------------------------------------------
 
+    cdef int number(self) except -1 nogil:
+        """Number the entries of each leaf from 1."""
+        cdef Py_ssize_t leaf
+        cdef int64_t i
+        for leaf in range(self.n_quotas):
+            for i in range(self.head[leaf], self.stop[leaf]):
+                self.position[self.line[i]] = i - self.head[leaf] + 1
+        return 0
+
     cdef int run(self) except -1 nogil:
         """Try candidates until no leaf has one."""
         cdef Py_ssize_t node
+        self.number()
         self.plant()
         while self.size[self.n_quotas] > 0:
             node = self.heap[self.first[self.n_quotas]]
@@ -587,6 +597,7 @@ cdef class Walk:
         self.starts = result.starts
         self.attempt = result.attempt
         self.blocker = result.blocker
+        self.position = result.position
         self.allocated_after = result.allocated
 
 
