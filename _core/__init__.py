@@ -3,5 +3,16 @@
 from slurmfair._core.divide import divide_levels, round_shares
 from slurmfair._core.order import find_parked, make_pass
 from slurmfair._core.rewrite import longest_run, window_rows
+from slurmfair._core.usage import decay_tables, interval_sums, sweep
 
-__all__ = ["divide_levels", "find_parked", "longest_run", "make_pass", "round_shares", "window_rows"]
+__all__ = [
+    "decay_tables",
+    "divide_levels",
+    "find_parked",
+    "interval_sums",
+    "longest_run",
+    "make_pass",
+    "round_shares",
+    "sweep",
+    "window_rows",
+]

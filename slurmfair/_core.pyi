@@ -31,7 +31,7 @@ def window_rows(
     following: Ints,
     row: Ints,
     unit: Ints,
-) -> tuple[int, int]: ...
+) -> tuple[int, int, bool]: ...
 def longest_run(value: Ints, tail: Ints, before: Ints, kept: Bytes) -> int: ...
 def divide_levels(
     rows: Ints,
@@ -68,12 +68,55 @@ def round_shares(
     fraction: Floats,
     out: Floats,
 ) -> None: ...
+def decay_tables(
+    half_life_s: float, far: Floats, far_length: Floats, near_length: Floats, near: Floats
+) -> None: ...
+def interval_sums(
+    start_s: Ints,
+    end_s: Ints,
+    holding: Codes,
+    holding_node: Codes,
+    holding_amount: Floats,
+    from_s: int,
+    to_s: int,
+    far: Floats,
+    far_length: Floats,
+    near_length: Floats,
+    near: Floats,
+    out: Floats,
+) -> None: ...
+def sweep(
+    events: Ints,
+    first: int,
+    until: int,
+    finish: bool,
+    holding_node: Codes,
+    holding_amount: Floats,
+    step_node: Codes,
+    step_amount: Floats,
+    parent: Codes,
+    group: Codes,
+    below: Codes,
+    group_parent: Codes,
+    half_life_s: float,
+    shift: int,
+    far: Floats,
+    far_length: Floats,
+    near_length: Floats,
+    next_tick: Ints,
+    nodes: Floats,
+    groups: Floats,
+    pool: Floats,
+) -> int: ...
 
 __all__ = [
+    "decay_tables",
     "divide_levels",
     "find_parked",
+    "interval_sums",
     "longest_run",
     "make_pass",
     "round_shares",
+    "sweep",
     "window_rows",
 ]

@@ -20,8 +20,9 @@ from slurmfair import __version__, notify
 from slurmfair.apply import Applied, Refusals, apply_changes
 from slurmfair.config import Config
 from slurmfair.config_file import load_policy
-from slurmfair.cycle import Channel, Cycle, run_cycle
+from slurmfair.cycle import Channel, Cycle, look_at, run_cycle
 from slurmfair.errors import PolicyError, SlurmfairError, SlurmRefused, SlurmUnavailable, StateError
+from slurmfair.history import Past
 from slurmfair.memory import Memory, load_memory, save_memory
 from slurmfair.model import Change
 from slurmfair.overrides import overridden_where_possible
@@ -85,6 +86,7 @@ class Daemon:
         self.cluster = cluster
         self.state = state
         self.memory: Memory = load_memory(state)
+        self.past = Past(state)
         self.settings: Settings | None = None
         self.settings_read_s = float("-inf")
         self.overrides: tuple[Override, ...] = ()
@@ -108,7 +110,9 @@ class Daemon:
         reading = self.cluster.read()
         assert self.settings is not None
         channel = Channel(self.settings.weight_sum, self.config.ranks.channel == "site_factor")
-        cycle = run_cycle(reading, self.config, channel, self.memory)
+        self.past.catch_up(self.cluster, self.config, reading.now_s)
+        look = look_at(reading, self.config, self.memory)
+        cycle = run_cycle(look, self.config, channel, self.memory, self.past.look(look.snapshot))
         applied = self._write(cycle)
         self.memory = cycle.memory_after(applied.done if applied else ())
         save_memory(self.state, self.memory)

@@ -36,7 +36,7 @@ def make_view(cycle: Cycle, applied: Applied | None, about: dict[str, Any]) -> V
 
 
 def _facts(jobs: JobTable, rows: Ints) -> tuple[dict[str, Column], dict[str, list[str]]]:
-    running = jobs.held_resources[rows].any(axis=1)
+    running = jobs.held_resources[rows].sum(axis=1) > 0
     amounts = np.where(running[:, None], jobs.held_resources[rows], jobs.wanted[rows])
     columns: dict[str, Column] = {
         "job_id": jobs.job_id[rows],
