@@ -25,7 +25,7 @@ SHORT = "%.15i %9r %8u %16g %.5e %.5k %.10Y %10x %z"
 LONG = "%.15i %9r %.8u %.8o %16g %11m %.5e %.5k %.10Y %.10S %.8l %.6v %10x %.11w %.11h %z"
 NORMALISED = "%.15i %9r %8u %16g %.5e %.5k %10y %10x %z"
 WEIGHTS = "%.15i %9r %.10Y %.10S"
-ROWS_AT_A_TIME = 1000  # made between two turns of the reporter's loop: about a millisecond
+ROWS_AT_A_TIME = 400  # made between two turns of the reporter's loop: about a millisecond
 
 
 def help_format() -> str:
