@@ -13,8 +13,8 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 
 # Listed by name, so that a stray file is never built.
-KERNELS = ("order", "rewrite")
-SLURM_EDGES = ("_jobs",)
+KERNELS = ("order", "rewrite", "divide", "usage")
+SLURM_EDGES = ("_jobs", "_accounting")
 CHECKED = os.environ.get("SLURMFAIR_CHECKED") == "1"
 
 DIRECTIVES = {

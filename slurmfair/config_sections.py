@@ -16,6 +16,7 @@ from slurmfair.problems import nearest
 T = TypeVar("T", Cycle, Ranks, JobPriority, FairShare, Window, QueuePolicy, Quota, Pool, Config)
 
 _NAME = re.compile(r"\w[\w-]{0,63}")
+_RESERVED = ("self", "quotas")  # words that paths use themselves
 
 
 @dataclass(slots=True)
@@ -33,26 +34,35 @@ class Values:
 
 def fill(base: T, rows: Iterable[Row], values: Values) -> T:
     """Return `base` with every field that the section sets."""
-    return replace(base, **{row.field: values.found[row.key] for row in rows if row.key in values.found})
+    told = {row.field: values.found[row.key] for row in rows if row.field and row.key in values.found}
+    return replace(base, **told) if told else base
 
 
 def read_section(node: yl.Node, rows: tuple[Row, ...], spot: Spot) -> Values:
     """Return what a mapping of the file sets; report unknown, missing and wrong keys."""
     values = Values(node.line)
-    _read_keys(node, rows, spot, "", values)
+    if not _read_keys(node, rows, spot, "", values):
+        return values
+    if spot.overrides:
+        _lay_over(rows, spot, values)
     for row in rows:
-        told = spot.overrides.get(f"{spot.path}.{row.key}")
-        if told is not None:
-            _read_value(row, told, told.line, spot / row.key, values)
         if row.required and row.key not in values.lines:
             spot.report(node.line, f"{row.key} is missing; give {row.kind.says}")
     return values
 
 
-def _read_keys(node: yl.Node, rows: tuple[Row, ...], spot: Spot, prefix: str, values: Values) -> None:
+def _lay_over(rows: tuple[Row, ...], spot: Spot, values: Values) -> None:
+    for row in rows:
+        told = spot.overrides.get(f"{spot.path}.{row.key}")
+        if told is not None:
+            _read_value(row, told, told.line, spot / row.key, values)
+
+
+def _read_keys(node: yl.Node, rows: tuple[Row, ...], spot: Spot, prefix: str, values: Values) -> bool:
+    """Read the keys of one mapping; return whether it is one."""
     if not isinstance(node, yl.Mapping):
-        spot.report(node.line, f"not a mapping; {nearest('', _names_below(rows, prefix))}")
-        return
+        spot.report(node.line, f"not a mapping of keys; {nearest('', _names_below(rows, prefix))}")
+        return False
     named = {name: row for row in rows for name in (row.key, *row.aliases)}
     for key, value in node.entries.items():
         line = node.key_lines[key]
@@ -67,6 +77,7 @@ def _read_keys(node: yl.Node, rows: tuple[Row, ...], spot: Spot, prefix: str, va
             )
         else:
             _read_value(row, value, line, spot / key, values)
+    return True
 
 
 def _names_below(rows: tuple[Row, ...], prefix: str) -> tuple[str, ...]:
@@ -90,10 +101,10 @@ def read_named(node: yl.Node, what: str, spot: Spot) -> Iterator[tuple[str, yl.N
         return
     for name, value in node.entries.items():
         if _bad_name(name):
-            reason = "not a usable name; use letters, digits, _ and -, at most 64, and not `self`"
+            reason = "not a usable name; use letters, digits, _ and -, at most 64, not self or quotas"
             (spot / name).report(node.key_lines[name], reason)
         yield name, value
 
 
 def _bad_name(name: str) -> bool:
-    return name == "self" or not _NAME.fullmatch(name)
+    return name in _RESERVED or not _NAME.fullmatch(name)

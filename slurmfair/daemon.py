@@ -20,15 +20,16 @@ from slurmfair import __version__, notify
 from slurmfair.apply import Applied, Refusals, apply_changes
 from slurmfair.config import Config
 from slurmfair.config_file import load_policy
-from slurmfair.cycle import Cycle, run_cycle
+from slurmfair.cycle import Channel, Cycle, look_at, run_cycle
 from slurmfair.errors import PolicyError, SlurmfairError, SlurmRefused, SlurmUnavailable, StateError
-from slurmfair.history import catch_up
+from slurmfair.history import Past
 from slurmfair.memory import Memory, load_memory, save_memory
-from slurmfair.overrides import overridden
+from slurmfair.model import Change
+from slurmfair.overrides import overridden_where_possible
 from slurmfair.paths import DEFAULT_CONFIG, Paths, default_paths
 from slurmfair.publish import make_view
 from slurmfair.slurm.cluster import Cluster
-from slurmfair.slurm.settings import Settings, refusals_of
+from slurmfair.slurm.settings import Settings, Wishes, findings
 from slurmfair.state import Override, State, lock
 from slurmfair.view import save as save_view
 
@@ -85,9 +86,11 @@ class Daemon:
         self.cluster = cluster
         self.state = state
         self.memory: Memory = load_memory(state)
+        self.past = Past(state)
         self.settings: Settings | None = None
         self.settings_read_s = float("-inf")
         self.overrides: tuple[Override, ...] = ()
+        self.refused_overrides: tuple[str, ...] = ()
         self.refused_policy = ""
         self.refusals = Refusals()
         self.signals = Signals()
@@ -106,11 +109,14 @@ class Daemon:
         self._take_overrides()
         reading = self.cluster.read()
         assert self.settings is not None
-        history = catch_up(self.memory.history, self.cluster, self.config, reading)
-        cycle = run_cycle(reading, self.config, self.settings, self.memory, history)
+        channel = Channel(self.settings.weight_sum, self.config.ranks.channel == "site_factor")
+        self.past.catch_up(self.cluster, self.config, reading.now_s)
+        look = look_at(reading, self.config, self.memory)
+        cycle = run_cycle(look, self.config, channel, self.memory, self.past.look(look.snapshot))
         applied = self._write(cycle)
         self.memory = cycle.memory_after(applied.done if applied else ())
-        save_memory(self.state, self.memory, cycle, applied)
+        save_memory(self.state, self.memory)
+        self._log_decisions(reading.now_s, applied)
         save_view(make_view(cycle, applied, self._about(began_s)), self.options.paths.view)
         self._beat(reading.now_s)
         self._log(cycle, applied, time.monotonic() - began_s)
@@ -126,34 +132,50 @@ class Daemon:
         if time.monotonic() - self.settings_read_s < SETTINGS_EVERY_S:
             return
         settings = self.cluster.settings()
-        refusals = refusals_of(settings, self.config)
-        if refusals and not self.options.shadow:
-            raise SlurmRefused("\n".join(refusals))
-        for line in refusals:
-            log.warning("shadow only: %s", line)
+        found = findings(settings, self._wishes())
+        errors = [str(finding) for finding in found if finding.severity == "error"]
+        if errors and not self.options.shadow:
+            raise SlurmRefused("\n".join(errors))
+        if self.settings is None:
+            for finding in found:
+                log.warning("cluster: %s", finding)
         self.settings, self.settings_read_s = settings, time.monotonic()
+
+    def _wishes(self) -> Wishes:
+        config = self.config
+        return Wishes(
+            partitions=frozenset(name for pool in config.pools for name in pool.partitions),
+            channel=config.ranks.channel,
+            interval_s=config.cycle.interval_s,
+            window=config.cycle.window,
+            high=config.ranks.high,
+        )
+
+    def _log_decisions(self, now_s: int, applied: Applied | None) -> None:
+        done = applied.done if applied else ()
+        self.state.log_decisions(now_s, [(c.job_id, what_of(c), c.why) for c in done])
 
     def _take_overrides(self) -> None:
         found = self.state.overrides()
-        if found == self.overrides and self.config is not self.policy:
+        if found == self.overrides:
             return
-        try:
-            self.config = overridden(self.policy, found)
-            self.overrides = found
-        except PolicyError as err:
-            self.refused_policy = f"override refused: {err}"
-            log.error("override refused, the others stay in force: %s", err)
+        self.overrides = found
+        self.config, refused = overridden_where_possible(self.policy, found)
+        for text in refused:
+            log.error("override refused, the others are in force: %s", text)
+        self.refused_overrides = refused
 
     def _about(self, began_s: float) -> dict[str, object]:
         return {
             "version": __version__,
             "policy_file": str(self.options.config),
             "refused_policy": self.refused_policy,
+            "refused_overrides": list(self.refused_overrides),
             "shadow": self.options.shadow,
             "overrides": [[o.pool, o.key, o.value, o.who, o.at_s] for o in self.overrides],
             "pid": os.getpid(),
             "cycle_s": time.monotonic() - began_s,
-            "private_jobs": bool(self.settings and self.settings.private_jobs),
+            "private_jobs": "jobs" in (self.settings.private_data if self.settings else ()),
         }
 
     def _beat(self, now_s: int) -> None:
@@ -211,7 +233,9 @@ class Daemon:
             if not self.options.shadow:
                 self.options.paths.heartbeat.unlink(missing_ok=True)
             reporter.stop()
-        log.info("stopped; own holds stay until slurmfaird or slurmfair-guard returns, or `slurmfair release-all`")
+        log.info(
+            "stopped; own holds stay until slurmfaird or slurmfair-guard returns, or `slurmfair release-all`"
+        )
         return 0
 
     def _turn(self) -> float:
@@ -280,10 +304,19 @@ def opened(options: Options, connect: Callable[[Config], Cluster]) -> Iterator[D
             state.close()
 
 
+def what_of(change: Change) -> str:
+    """Return a change in a few words, such as "release + rank 5000"."""
+    words = [word for word, asked in (("hold", change.hold), ("release", change.release)) if asked]
+    if change.rank is not None:
+        words.append(f"rank {change.rank}")
+    return " + ".join(words) or "retag"
+
+
 def parser() -> argparse.ArgumentParser:
     defaults = default_paths()
     out = argparse.ArgumentParser(
-        prog="slurmfaird", description="Order a Slurm queue by quotas, time-based fair share and queue policies."
+        prog="slurmfaird",
+        description="Order a Slurm queue by quotas, time-based fair share and queue policies.",
     )
     out.add_argument("--config", type=Path, default=DEFAULT_CONFIG, help="policy file (default: %(default)s)")
     out.add_argument("--once", action="store_true", help="one cycle, then end")
@@ -296,9 +329,9 @@ def parser() -> argparse.ArgumentParser:
 
 
 def connect_to_slurm(config: Config) -> Cluster:
-    from slurmfair.slurm.live import connect  # pyslurm is an extra, imported only where a cluster is
+    from slurmfair.slurm.live import LiveCluster  # pyslurm is an extra, imported only where a cluster is
 
-    return connect(config.ranks.channel)
+    return LiveCluster(config.ranks.channel)
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -10,8 +10,12 @@ from typing import NoReturn
 from slurmfair.errors import PolicyError
 
 MOST = 2_000  # nobody reads further; a hostile file must not keep us busy
+_LISTED = 30  # names that are listed where none is near
 SHORT = 64  # characters of a name that are shown
-_HINTED_LENGTH = 40  # longer words get no nearest name: comparing them is slow
+_COMPARED_LENGTH, _COMPARED = (
+    40,
+    1_000,
+)  # longer words, and more names, get no nearest name: comparing is slow
 
 
 class Problems:
@@ -70,16 +74,19 @@ def shortened(text: str) -> str:
 def nearest(word: str, names: Iterable[str]) -> str:
     """Return the way out of an unknown name: the nearest valid one, or all of a few."""
     valid = tuple(names)
-    near = _nearest(word, valid) if len(word) <= _HINTED_LENGTH else None
+    near = _nearest(word, valid) if len(word) <= _COMPARED_LENGTH and len(valid) <= _COMPARED else None
     if near:
         return f"did you mean {near}?"
-    if not valid:
-        return "there are none"
-    return "use one of: " + ", ".join(valid) if len(valid) <= 12 else f"there are {len(valid)}"
+    if len(valid) == 1:
+        return f"use {valid[0]}"
+    return "use one of: " + ", ".join(valid[:_LISTED]) + (", ..." if len(valid) > _LISTED else "")
 
 
 @lru_cache(maxsize=1024)
 def _nearest(word: str, names: tuple[str, ...]) -> str | None:
     lowered = {name.lower(): name for name in names}
+    inside = [name for name in lowered if len(word) > 2 and word.lower() in name]  # gpu in gres/gpu
+    if len(inside) == 1:
+        return lowered[inside[0]]
     found = difflib.get_close_matches(word.lower(), list(lowered), n=1, cutoff=0.6)
     return lowered[found[0]] if found else None

@@ -36,7 +36,7 @@ def make_view(cycle: Cycle, applied: Applied | None, about: dict[str, Any]) -> V
 
 
 def _facts(jobs: JobTable, rows: Ints) -> tuple[dict[str, Column], dict[str, list[str]]]:
-    running = jobs.held_resources[rows].any(axis=1)
+    running = jobs.held_resources[rows].sum(axis=1) > 0
     amounts = np.where(running[:, None], jobs.held_resources[rows], jobs.wanted[rows])
     columns: dict[str, Column] = {
         "job_id": jobs.job_id[rows],
@@ -58,7 +58,17 @@ def _facts(jobs: JobTable, rows: Ints) -> tuple[dict[str, Column], dict[str, lis
         "begin_s": jobs.begin_s[rows],
     }
     texts: dict[str, list[str]] = {}
-    for name in ("user", "account", "partition", "qos", "name", "task_list", "gpu_type", "reason", "reason_text"):
+    for name in (
+        "user",
+        "account",
+        "partition",
+        "qos",
+        "name",
+        "task_list",
+        "gpu_type",
+        "reason",
+        "reason_text",
+    ):
         coded: Coded = getattr(jobs, name)
         columns[name], texts[name] = coded.codes[rows], list(coded.values)
     return columns, texts

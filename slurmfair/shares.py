@@ -8,6 +8,7 @@ import numpy as np
 
 from slurmfair.config import FairShare
 from slurmfair.fairshare import PRESETS, divided, rounded
+from slurmfair.history import PoolUsage
 from slurmfair.model import Floats, Quotas
 
 
@@ -31,20 +32,19 @@ def shares_of(
     quotas: Quotas,
     capacity: Floats,
     request: Floats,
-    usage: Floats,
+    usage: PoolUsage,
     fairshare: FairShare,
-    history_from_s: int,
 ) -> Shares:
     """Return the shares of one pool; while fair share is off, history has no weight (K = 0)."""
     k = fairshare.k if fairshare.enabled else 0.0
-    division = divided(quotas, capacity, request, usage, k, fairshare.preset)
+    division = divided(quotas, capacity, request, usage.usage, k, fairshare.preset)
     whole = division.share if PRESETS[fairshare.preset].unit else rounded(quotas, division.share)
     return Shares(
         fair_share=np.ascontiguousarray(division.share),
         entitlement=np.ascontiguousarray(whole),
-        usage=usage,
+        usage=usage.usage,
         due=division.due,
         corrected=division.corrected,
         effective=division.effective,
-        history_from_s=history_from_s,
+        history_from_s=usage.from_s,
     )

@@ -132,7 +132,7 @@ def test_release_tag_and_rank_go_out_in_one_write(closed: str) -> None:
     (change,) = plan([record]).changes
     assert change.release and not change.hold
     assert change.rank is not None and change.rank >= SCALE.low
-    assert change.tag == "a  b slurmfair:free"
+    assert change.tag == "a slurmfair:free b"
 
 
 def test_a_released_job_behind_the_window_keeps_no_old_rank() -> None:
@@ -283,7 +283,6 @@ def test_a_priority_that_the_factors_cannot_give_looks_pinned() -> None:
     nice = np.array([0, 0, 3, 50, 0, 0])
     assert looks_pinned(priority, factor, nice, 0).tolist() == [False, True, False, False, False, True]
     assert not looks_pinned(priority, factor, nice, 30_000)[5]
-
 
 
 def test_first_ranks_leave_room_at_both_ends() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from slurmfair.apply import Refusals, apply_changes
 from slurmfair.config_file import load_policy
-from slurmfair.daemon import Options, connect_to_slurm, opened
+from slurmfair.daemon import Options, connect_to_slurm, opened, what_of
 from slurmfair.errors import SlurmfairError, StateError
 from slurmfair.model import Change
 from slurmfair.paths import DEFAULT_CONFIG, Paths, default_paths
@@ -34,15 +34,14 @@ def _parser(name: str, text: str) -> argparse.ArgumentParser:
 
 
 def _as_sentence(change: Change) -> str:
-    what = [word for word, asked in (("hold", change.hold), ("release", change.release)) if asked]
-    if change.rank is not None:
-        what.append(f"rank {change.rank}")
-    return f"{change.job_id:>10}  {' + '.join(what) or 'retag':<28} {change.why}"
+    return f"{change.job_id:>10}  {what_of(change):<28} {change.why}"
 
 
 def plan_main(argv: list[str]) -> int:
     """Show what the daemon would write now, and why; nothing is written, to Slurm or to disk."""
-    given = _parser("plan", "Show what would be written to Slurm now, and why. Writes nothing.").parse_args(argv)
+    given = _parser("plan", "Show what would be written to Slurm now, and why. Writes nothing.").parse_args(
+        argv
+    )
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s", stream=sys.stderr)
     with tempfile.TemporaryDirectory() as folder:
         scratch = Paths(Path(folder) / "state", Path(folder) / "run")
@@ -68,7 +67,9 @@ def _copy_state(theirs: Paths, scratch: Paths) -> None:
         ):
             source.backup(target)
     except sqlite3.Error as err:
-        raise StateError(f"{theirs.database}: cannot be read ({err}); run this as root or as slurmfair") from err
+        raise StateError(
+            f"{theirs.database}: cannot be read ({err}); run this as root or as slurmfair"
+        ) from err
 
 
 def release_all_main(argv: list[str]) -> int:
@@ -140,4 +141,6 @@ def _first_asked_s(paths: Paths) -> int:
             note.write_text(str(int(time.time())))
         return int(note.read_text())
     except (OSError, ValueError) as err:
-        raise SlurmfairError(f"{note}: cannot be used ({err}); the guard must run as the daemon's account") from err
+        raise SlurmfairError(
+            f"{note}: cannot be used ({err}); the guard must run as the daemon's account"
+        ) from err

@@ -126,7 +126,9 @@ def node_record(node: Node) -> NodeRecord:
         cpus=node.effective_cpus,
         memory=(node.real_memory or 0) - (node.memory_reserved_for_system or 0),
         gpu_used=tuple(
-            sorted((name[4:], count) for name, count in node.allocated_gres.items() if name.startswith("gpu:"))
+            sorted(
+                (name[4:], count) for name, count in node.allocated_gres.items() if name.startswith("gpu:")
+            )
         ),
     )
 

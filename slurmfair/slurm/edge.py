@@ -38,6 +38,9 @@ class Edge(Protocol):
     def error_text(self, number: int) -> str:
         """Return Slurm's own words for an error."""
 
+    def admin_level(self, account: str) -> str:
+        """Return an account's AdminLevel (Administrator, Operator, None), "" where it cannot be read."""
+
 
 class OwnEdge:
     """No Python lock is held during a request, and nothing is read when nothing has changed."""
@@ -87,6 +90,12 @@ class OwnEdge:
         """Return Slurm's own words for an error."""
         return self._own.error_text(number)
 
+    def admin_level(self, account: str) -> str:
+        """Return an account's AdminLevel as slurmctld knows it."""
+        from slurmfair.slurm import _accounting
+
+        return _accounting.admin_level(account)
+
     def _columns(self, answer: Jobs) -> RawJobs:
         """Return an answer's columns."""
         numbers = np.empty((len(self._own.NUMBERS), len(answer)), dtype=np.int64)
@@ -135,3 +144,7 @@ class PyslurmEdge:
     def error_text(self, number: int) -> str:
         """Return Slurm's own words for an error."""
         return str(self._pyslurm.RPCError(number).msg)
+
+    def admin_level(self, account: str) -> str:
+        """Return "": pyslurm does not tell."""
+        return ""

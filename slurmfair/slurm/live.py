@@ -9,14 +9,14 @@ import importlib
 import os
 import pwd
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from types import ModuleType
 
 from slurmfair.errors import SlurmRefused
-from slurmfair.model import Change, Reading
-from slurmfair.slurm import attributes, faults, parse, tables
+from slurmfair.model import Change, Reading, RunTable
+from slurmfair.slurm import accounting, attributes, faults, parse, tables
 from slurmfair.slurm.cluster import Answer
 from slurmfair.slurm.edge import Edge, OwnEdge, PyslurmEdge
 from slurmfair.slurm.requests import Channel, requests_of
@@ -30,7 +30,7 @@ class LiveCluster:
         """Load pyslurm. Ranks go out through the given channel; without `own_edge` all goes through pyslurm."""
         os.environ["SLURM_BITSTR_LEN"] = "0"  # else Slurm cuts lists of array tasks (SLURM.md 4.1)
         self._pyslurm = load_pyslurm()
-        self._edge = choose_edge(self._pyslurm, own_edge)
+        self._edge, self._accounting = choose_edges(self._pyslurm, own_edge)
         self._channel: Channel = channel
         self._cluster = ""
 
@@ -43,13 +43,13 @@ class LiveCluster:
         """Return jobs, nodes and partitions; jobs come first, so that an absent slurmctld never blocks pyslurm."""
         with self._faults("cannot read the cluster"):
             raw = self._edge.jobs()
-            self._cluster = self._cluster or str(self._pyslurm.slurmctld.Config.load().cluster_name)
+            cluster = self._cluster_name()
             records = [attributes.node_record(node) for node in self._pyslurm.Nodes.load().values()]
             partitions = self._pyslurm.Partitions.load().values()
         nodes = tables.node_table(records)
         named = [(part.name, part.priority_tier or 0, part.state) for part in partitions]
         return Reading(
-            cluster=self._cluster,
+            cluster=cluster,
             now_s=self._edge.now_s(),
             jobs=tables.job_table(raw, nodes, tables.shards_per_gpu(records), user_name),
             nodes=nodes,
@@ -85,11 +85,23 @@ class LiveCluster:
             own_edge=isinstance(self._edge, OwnEdge),
             account=own_account(),
             uid=os.geteuid(),
-            admin_level="",
+            admin_level=self._edge.admin_level(own_account()),
         )
+
+    def runs(self, since_s: int, until_s: int, progress: Callable[[float], None] | None = None) -> RunTable:
+        """Return all runs of jobs that overlap the window, with true start and end."""
+        with self._faults("cannot read accounting"):
+            return accounting.all_runs(self._accounting, self._cluster_name(), since_s, until_s, progress)
 
     def close(self) -> None:
         """Let go of connections."""
+        self._accounting.close()
+
+    def _cluster_name(self) -> str:
+        """Return the name of the cluster, which cannot change while slurmctld runs."""
+        if not self._cluster:
+            self._cluster = str(self._pyslurm.slurmctld.Config.load().cluster_name)
+        return self._cluster
 
     @contextmanager
     def _faults(self, doing: str) -> Iterator[None]:
@@ -115,14 +127,12 @@ def load_pyslurm() -> ModuleType:
     return pyslurm
 
 
-def choose_edge(pyslurm: ModuleType, own_edge: bool) -> Edge:
-    """Return our own edge, pyslurm's where ours was not built or not wanted."""
+def choose_edges(pyslurm: ModuleType, own_edge: bool) -> tuple[Edge, accounting.Source]:
+    """Return our own edges, pyslurm's where ours were not built or are not wanted."""
     if own_edge:
-        try:
-            return OwnEdge()
-        except ImportError:
-            pass  # built without Slurm's headers: pyslurm does
-    return PyslurmEdge(pyslurm)
+        with suppress(ImportError):  # built without Slurm's headers: pyslurm does
+            return OwnEdge(), accounting.OwnAccounting()
+    return PyslurmEdge(pyslurm), accounting.PyslurmAccounting(pyslurm)
 
 
 @cache

@@ -6,7 +6,7 @@ Counts are GPUs, CPUs and MiB in the order of model.RESOURCES.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import Enum, IntEnum
 from typing import NamedTuple
 
@@ -211,6 +211,14 @@ def tres(text: str) -> Tres:
         nodes=_count(counts.get("node", "")),
         shards=_count(counts.get("gres/shard", "")),
         types=gpu_types(text),
+    )
+
+
+def named_tres(text: str, names: Mapping[int, str]) -> str:
+    """Return accounting's "1=4,1001=2" as "cpu=4,gres/gpu=2"."""
+    pairs = [part.partition("=") for part in text.split(",")]
+    return ",".join(
+        f"{names.get(int(number), number)}={count}" for number, _, count in pairs if number.isdigit()
     )
 
 
