@@ -58,7 +58,7 @@ class Rows:
     quotas: Mapping[tuple[str, str], Mapping[str, Any]] = field(repr=False)
 
     def numbers(self, name: str) -> list[Any]:
-        return self.view.jobs[name][self.rows].tolist()  # type: ignore[no-any-return]
+        return self.view.jobs[name][self.rows].tolist()
 
     def texts(self, name: str) -> list[str]:
         values = self.view.texts[name]

@@ -90,7 +90,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
         given.jobs = given.ids.pop(0)
     if given.ids:
         parser().error(f"Unrecognized option: {given.ids[0]}; job ids go behind -j")
-    if given.long and given.format:
+    if given.long and given.format is not None:
         parser().error(
             "Options -o(--format) and -l(--long) are mutually exclusive. Please remove one and retry."
         )
@@ -114,7 +114,7 @@ def reply(asked: Asked) -> Reply:
         write = as_json if given.json is not None else as_yaml
         records = job_records(_sorted(asked, rows, given.sort), asked)
         return Reply(write("jobs", records, envelope(asked, "sfprio")), err, code)
-    text = given.format or _default_format(given, asked)
+    text = _default_format(given, asked) if given.format is None else given.format
     form = read_format(text, BY_LETTER, BY_NAME)
     if given.weights:
         return Reply(_weights(form, given.noheader), err, code)
