@@ -5,7 +5,7 @@ Durations are seconds, GPUs and CPUs counts, memory MiB. A quota's path joins na
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 PolicyName = Literal["fifo", "round_robin", "balance", "intelligent"]
@@ -27,7 +27,7 @@ class Ranks:
 
 @dataclass(frozen=True, slots=True)
 class JobPriority:
-    """Where a job's priority 1 to 9 comes from; the first source that gives a number wins."""
+    """Where a job's priority 1 to 9 comes from; the first of `sources` that gives a number wins."""
 
     qos: dict[str, int]
     comment_pattern: str = ""  # one group: the number; "" switches it off
@@ -36,6 +36,12 @@ class JobPriority:
     nice_step: int = 0  # nice that costs one priority step below the default; 0 switches it off
     accounts: dict[str, int] | None = None
     default: int = 5
+    sources: tuple[Literal["qos", "comment", "nice", "accounts"], ...] = (
+        "qos",
+        "comment",
+        "nice",
+        "accounts",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,3 +140,4 @@ class Config:
     fail_open_after_s: float = 900.0
     source: str = ""
     warnings: tuple[str, ...] = ()
+    text: str = field(default="", repr=False, compare=False)  # of the file; overrides are laid over it

@@ -63,6 +63,7 @@ class JobTable:
     restarts: Ints
     tasks_waiting: Ints  # waiting array tasks in this record; 1 for a plain job
     tasks_throttle: Ints  # array tasks that may run at once, 0 for no bound
+    task_list: Coded  # waiting tasks of an array in Slurm's form, such as "4-9%2"; "" for a plain job
     wanted: Ints  # shape (n_jobs, 3): requested resources of one task
     nodes_wanted: Ints
     held_resources: Ints  # shape (n_jobs, 3): allocated resources
@@ -94,6 +95,7 @@ class NodeTable:
     gpu_types: tuple[tuple[tuple[str, int], ...], ...]  # configured GPUs by type, sorted by type
     total: Ints  # shape (n_nodes, 3): configured
     used: Ints  # shape (n_nodes, 3): allocated
+    gpu_used: tuple[tuple[tuple[str, int], ...], ...]  # allocated GPUs by type
     counts: Bools  # part of the capacity
     free: Bools  # may take a job now
     draining: Bools  # only what is allocated counts
@@ -192,6 +194,7 @@ class Queue:
     classes: Masks  # bit c: may run on node class c
     lane: Codes  # code of the GPU type asked for
     unplaced: Bools  # was open for place_grace and Slurm did not start it
+    leading_since_s: Ints | None = None  # since when first of its lane at the cap; None: not remembered
 
     def __len__(self) -> int:
         return len(self.entry_id)
@@ -203,10 +206,52 @@ class Decision:
 
     outcome: Bytes  # Outcome
     starts: Ints  # tasks admitted
-    attempt: Ints  # when it was first tried in the pass, -1 for never
+    attempt: Ints  # when it was tried in the pass, an array for the last time; -1 for never
     blocker: Ints  # row of the entry it stands behind, -1 for none
     reserved: Bools
     effective: Floats  # effective priority
     position: Ints  # place in its quota's order, from 1; 0 for parked
     first_attempt_s: Ints
+    leading_since_s: Ints  # UNSET_S for all that do not lead their low lane at the cap
+    open: Bools  # may be started by Slurm now
     allocated: Floats = field(repr=False)  # shape (n_quotas, n_resources): after the pass
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One write to one job record. A hold with its tag, and a release with rank and tag, are one request each.
+
+    `rank` is the site factor, or the priority under `channel: priority`. `tag` is the whole admin comment to
+    write (see slurm.parse.with_tag), None to leave it.
+    """
+
+    job_id: int
+    hold: bool = False
+    release: bool = False
+    rank: int | None = None
+    tag: str | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunTable:
+    """Runs of jobs from accounting, one column a field, shape (n_runs,). A requeued job has several."""
+
+    job_id: Ints
+    array_id: Ints  # 0 for a plain job
+    array_task: Ints  # -1 for none
+    submit_s: Ints
+    start_s: Ints
+    end_s: Ints  # 0 while it runs
+    suspended_s: Ints
+    resources: Ints  # shape (n_runs, 3): allocated
+    nodes: Ints
+    state: Ints  # as JobTable.state
+    user: Coded
+    account: Coded
+    partition: Coded
+    qos: Coded
+    name: Coded
+
+    def __len__(self) -> int:
+        return len(self.job_id)

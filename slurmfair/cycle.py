@@ -1,0 +1,323 @@
+"""One cycle: a reading and what is remembered go in, changes and a new memory come out. Nothing is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from slurmfair.config import Config, Pool
+from slurmfair.history import PoolUsage, no_usage
+from slurmfair.memory import Memory, PoolMemory
+from slurmfair.model import Bools, Bytes, Change, Coded, Decision, Floats, Ints, Outcome, Queue, Reading
+from slurmfair.order import order_jobs, rank_order
+from slurmfair.placing import NOT_STUCK, recalled, remembered, unplaced
+from slurmfair.plan import Pending, Plan, plan_changes
+from slurmfair.ranks import RankScale, looks_pinned, rank_scale
+from slurmfair.release import release
+from slurmfair.shares import Shares, shares_of
+from slurmfair.slurm.parse import Waits
+from slurmfair.snapshot import PoolSnapshot, Snapshot, summed_up, take_snapshot
+from slurmfair.standing import WAITS, Standing, marked, reason_classes, standings
+from slurmfair.timers import Remembered, Seen, advance, after_pass, after_pause
+from slurmfair.walk import Running
+
+NOT_PLACED = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """What the cluster's settings say about ranks."""
+
+    own_factors: int  # sum of Slurm's own PriorityWeight*
+    by_site_factor: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class PoolCycle:
+    """What one pass over one pool saw and found."""
+
+    snapshot: PoolSnapshot
+    queue: Queue
+    request: Floats
+    shares: Shares
+    decision: Decision
+    place: Ints  # shape (n_entries,): 0-based place in the outgoing order, -1 for held
+    plan: Plan
+    memory: PoolMemory
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    snapshot: Snapshot
+    pools: tuple[PoolCycle, ...]
+    changes: tuple[Change, ...]
+    left_over: int
+    rank: Ints = field(repr=False)  # shape (n_jobs,): rank that a record has or gets, 0 for none
+    memory: Memory = field(repr=False)
+    reasons: Bytes = field(repr=False)
+    warnings: tuple[str, ...] = ()
+    degraded: tuple[str, ...] = ()
+
+    @property
+    def n_waiting(self) -> int:
+        return sum(len(pool.queue) for pool in self.pools)
+
+    def memory_after(self, done: Sequence[Change]) -> Memory:
+        """Return the memory once these changes went out: each write hides the job's reason until Slurm's next pass."""
+        jobs = self.snapshot.reading.jobs
+        written = np.isin(jobs.job_id, [change.job_id for change in done])
+        classes = {int(jobs.job_id[row]): int(self.reasons[row]) for row in np.flatnonzero(written)}
+        return replace(self.memory, blanked={**self.memory.blanked, **classes})
+
+
+def run_cycle(
+    reading: Reading,
+    config: Config,
+    channel: Channel,
+    memory: Memory,
+    usage: Mapping[str, PoolUsage] | None = None,
+) -> Cycle:
+    """Return everything that follows from one reading. `usage` is the history of each pool, by name."""
+    jobs, now_s = reading.jobs, reading.now_s
+    reasons, blanked = _seen_reasons(reading, memory.blanked)
+    standing = standings(jobs, reasons, now_s)
+    snapshot = take_snapshot(reading, standing, config)
+    pause_s = pause_since(memory.last_cycle_s, now_s, config.cycle.interval_s)
+    scale = rank_scale(config.ranks, channel.own_factors, config.cycle.window)
+    budget = config.cycle.write_budget
+    astray = _astray(snapshot, reasons)[:budget]
+    pools: list[PoolCycle] = []
+    for found in snapshot.pools:
+        name = found.pool.name
+        known = usage.get(name) if usage else None
+        spent = len(astray) + sum(len(pool.plan.changes) for pool in pools)
+        pools.append(
+            _pool_cycle(
+                snapshot, found, known or no_usage(found.quotas, now_s), memory.of_pool(name), pause_s,
+                scale, channel, config, max(0, budget - spent),
+            )
+        )  # fmt: skip
+    rank = np.where(jobs.site_factor > 0, jobs.site_factor, 0)
+    for pool in pools:
+        rank[pool.snapshot.entries.records] = pool.plan.rank
+    return Cycle(
+        snapshot=snapshot,
+        pools=tuple(pools),
+        changes=astray + tuple(change for pool in pools for change in pool.plan.changes),
+        left_over=sum(pool.plan.left_over for pool in pools),
+        rank=rank,
+        memory=Memory(
+            pools={pool.snapshot.pool.name: pool.memory for pool in pools},
+            blanked=blanked,
+            last_cycle_s=now_s,
+        ),
+        reasons=reasons,
+        warnings=tuple(warning for pool in pools for warning in _warnings(pool)),
+        degraded=tuple(text for one in (usage or {}).values() for text in one.degraded),
+    )
+
+
+def pause_since(last_cycle_s: int | None, now_s: int, interval_s: float) -> int:
+    """Return for how long nobody was tried: the daemon or Slurm was away, or the clock was set back (negative)."""
+    if last_cycle_s is None:
+        return 0
+    gap_s = now_s - last_cycle_s
+    return gap_s if gap_s < 0 or gap_s > 2 * interval_s + 5 else 0
+
+
+def _seen_reasons(reading: Reading, blanked: Mapping[int, int]) -> tuple[Bytes, dict[int, int]]:
+    """Return the classes of reasons with those that our write blanked put back, and the blanks that last.
+
+    Slurm shows None from our write to its next look at the job (SLURM.md 5.4).
+    """
+    jobs = reading.jobs
+    reasons = reason_classes(jobs)
+    if not blanked:
+        return reasons, {}
+    none = np.asarray([value == "None" for value in jobs.reason.values] or [False])[jobs.reason.codes]
+    rows = np.flatnonzero(none & np.isin(jobs.job_id, np.fromiter(blanked, dtype=np.int64)))
+    lasting = {int(jobs.job_id[row]): blanked[int(jobs.job_id[row])] for row in rows}
+    held = WAITS.index(Waits.ADMIN_HOLD), WAITS.index(Waits.HELD)
+    for row in rows:
+        before = lasting[int(jobs.job_id[row])]
+        if before not in held:  # what was held was released by that very write
+            reasons[row] = before
+    return reasons, lasting
+
+
+def _astray(snapshot: Snapshot, reasons: Bytes) -> tuple[Change, ...]:
+    """Return releases of holds of ours that no queue accounts for any more.
+
+    Jobs that started just before our hold reached them (SLURM.md 10), and held jobs that a new policy, a
+    move to another partition or a reservation took out of our queues.
+    """
+    jobs = snapshot.reading.jobs
+    marks = marked(jobs, reasons)
+    ours = (marks == Standing.HELD) | (marks == Standing.GATED)
+    unmanaged = (snapshot.leaf_of < 0) | (snapshot.standing == Standing.RESERVATION)
+    late = snapshot.standing == Standing.LATE_HOLD
+    return tuple(
+        [release(jobs, row, "started before our hold reached it") for row in np.flatnonzero(late).tolist()]
+        + [
+            release(jobs, row, "held by us, and no longer ours to order")
+            for row in np.flatnonzero(ours & unmanaged).tolist()
+        ]
+    )
+
+
+def _pool_cycle(
+    snapshot: Snapshot,
+    found: PoolSnapshot,
+    usage: PoolUsage,
+    memory: PoolMemory,
+    pause_s: int,
+    scale: RankScale,
+    channel: Channel,
+    config: Config,
+    budget: int,
+) -> PoolCycle:
+    now_s = snapshot.reading.now_s
+    pool, quotas = found.pool, found.quotas
+    timers = advance(after_pause(memory.timers, pause_s), _seen(snapshot, pool), now_s)
+    main_free = int(found.room.free[found.classes.main])
+    recall = recalled(memory.placing, snapshot.reading.jobs.job_id[found.entries.rows])
+    stuck = unplaced(recall, main_free, pool.place_grace_s, now_s)
+    queue, at = _queue(snapshot, found, timers, stuck)
+    request = _request(found, queue)
+    resources = list(quotas.resources)
+    shares = shares_of(
+        quotas, found.room.capacity[resources].astype(np.float64), request, usage, pool.fairshare
+    )
+    decision = order_jobs(
+        queue,
+        quotas,
+        [quota.policy for quota in pool.quotas],
+        found.room,
+        found.allocated,
+        shares.fair_share,
+        pool.fairshare,
+        now_s,
+        entitlement=shares.entitlement,
+        running=Running(found.running.end_by_s, found.running.held, found.running.classes),
+    )
+    place = np.full(len(queue), NOT_PLACED, dtype=np.int64)
+    outgoing = rank_order(decision, queue)
+    place[outgoing] = np.arange(len(outgoing))
+    plan = plan_changes(_pending(snapshot, found, place, channel), scale, config.cycle.window, budget)
+    unheld = snapshot.standing[found.entries.rows] == Standing.OPEN
+    let_go = unheld & (decision.outcome == Outcome.STARTS)
+    return PoolCycle(
+        snapshot=found,
+        queue=queue,
+        request=request,
+        shares=shares,
+        decision=decision,
+        place=place,
+        plan=plan,
+        memory=PoolMemory(
+            after_pass(timers, at, decision), remembered(recall, stuck, let_go, main_free, now_s)
+        ),
+    )
+
+
+def _seen(snapshot: Snapshot, pool: Pool) -> Seen:
+    """Return every entry of the pool that Slurm knows and that has not ended, ids ascending."""
+    jobs, standing = snapshot.reading.jobs, snapshot.standing
+    here = _in_pool(snapshot, pool) & (standing != Standing.ENDED)
+    leads = (jobs.het_id == 0) | (jobs.het_id == jobs.job_id)
+    rows = np.flatnonzero(here & leads)
+    rows = rows[np.argsort(jobs.job_id[rows], kind="stable")]
+    user_held = np.asarray([value == "JobHeldUser" for value in jobs.reason.values] or [False])
+    foreign = standing[rows] == Standing.FOREIGN_HOLD
+    later = jobs.begin_s[rows] > snapshot.reading.now_s
+    return Seen(
+        entry_id=jobs.job_id[rows],
+        submit_s=jobs.submit_s[rows],
+        leaf=snapshot.leaf_of[rows].astype(np.int32),
+        job_priority=snapshot.job_priority[rows],
+        need=jobs.wanted[rows],
+        restarts=jobs.restarts[rows],
+        user_requeued=np.zeros(len(rows), dtype=np.bool_),  # Slurm's job record does not tell who asked
+        user_held=foreign & user_held[jobs.reason.codes[rows]],
+        bound=jobs.dependent[rows] | later | (standing[rows] >= Standing.RUNNING),
+        since_s=np.where(jobs.eligible_s[rows] > 0, jobs.eligible_s[rows], jobs.submit_s[rows]),
+        path=tuple(quota.path for quota in pool.quotas),
+        policy=tuple(quota.policy.name for quota in pool.quotas),
+    )
+
+
+def _in_pool(snapshot: Snapshot, pool: Pool) -> Bools:
+    index = next(i for i, found in enumerate(snapshot.pools) if found.pool is pool)
+    return (snapshot.pool_of == index) & (snapshot.leaf_of >= 0)
+
+
+def _queue(snapshot: Snapshot, found: PoolSnapshot, timers: Remembered, stuck: Bools) -> tuple[Queue, Ints]:
+    """Return the queue of a pass, and the row of each of its entries in the memory of timers."""
+    jobs, entries = snapshot.reading.jobs, found.entries
+    entry_id = jobs.job_id[entries.rows]
+    at = np.searchsorted(timers.seen.entry_id, entry_id)
+    queue = Queue(
+        entry_id=entry_id,
+        leaf=entries.leaf.astype(np.int32),
+        job_priority=snapshot.job_priority[entries.rows],
+        order_s=timers.order_s[at],
+        waiting_since_s=timers.waiting_since_s[at],
+        first_attempt_s=timers.first_attempt_s[at],
+        need=entries.need,
+        nodes=entries.nodes,
+        tasks=entries.tasks,
+        time_limit_s=jobs.time_limit_s[entries.rows],
+        classes=entries.classes,
+        lane=jobs.gpu_type.codes[entries.rows],
+        unplaced=stuck,
+        leading_since_s=timers.leading_since_s[at],
+    )
+    return queue, at
+
+
+def _request(found: PoolSnapshot, queue: Queue) -> Floats:
+    """Return what runs and waits, shape (n_quotas, n_resources)."""
+    quotas = found.quotas
+    waiting = np.zeros((len(quotas), len(quotas.resources)))
+    amount = queue.need[:, list(quotas.resources)] * queue.tasks[:, None]
+    np.add.at(waiting, queue.leaf, amount)
+    return found.allocated + summed_up(quotas, waiting)
+
+
+def _pending(snapshot: Snapshot, found: PoolSnapshot, place: Ints, channel: Channel) -> Pending:
+    """Return the records that may be written, each with the place of its entry."""
+    jobs, rows = snapshot.reading.jobs, found.entries.records
+    standing = snapshot.standing[rows]
+    pinned = looks_pinned(jobs.priority[rows], jobs.site_factor[rows], jobs.nice[rows], channel.own_factors)
+    unpin = pinned & (standing == Standing.OPEN) & channel.by_site_factor
+    return Pending(
+        job_id=jobs.job_id[rows],
+        place=place[found.entries.entry_of],
+        held=standing == Standing.HELD,
+        gated=standing == Standing.GATED,
+        pinned=unpin,
+        rank=jobs.site_factor[rows] if channel.by_site_factor else jobs.priority[rows],
+        priority=jobs.priority[rows],
+        partition=Coded(jobs.partition.codes[rows], jobs.partition.values),
+        admin_comment=Coded(jobs.admin_comment.codes[rows], jobs.admin_comment.values),
+    )
+
+
+def _warnings(pool: PoolCycle) -> list[str]:
+    """Return what an administrator should know about a pool now."""
+    quotas, room = pool.snapshot.quotas, pool.snapshot.room
+    main = quotas.resources[0]
+    name = pool.snapshot.pool.name
+    found = []
+    deserved = float(quotas.deserved[quotas.parent < 0, 0].sum())
+    if deserved > room.capacity[main]:
+        found.append(f"pool {name}: deserved {deserved:g} > capacity {int(room.capacity[main])}")
+    if not room.capacity[main]:
+        partitions = ", ".join(pool.snapshot.pool.partitions)
+        found.append(f"pool {name}: no capacity in partitions {partitions}; all nodes are down or reserved")
+    stuck = int(np.count_nonzero(pool.memory.placing.stuck_free != NOT_STUCK))
+    if stuck:
+        found.append(f"pool {name}: {stuck} jobs could start by our count and Slurm does not start them")
+    return found

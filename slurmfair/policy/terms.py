@@ -1,0 +1,103 @@
+"""What a policy is given and what it answers (DESIGN 3a: a policy is data)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from slurmfair.config import QueuePolicy
+from slurmfair.model import UNSET_S, Bools, Bytes, Closes, Codes, Floats, Ints
+
+
+Kind = TypeVar("Kind", bound=np.generic)
+Number: TypeAlias = int | float | bool
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The policies of all quotas, one column a setting, shape (n_quotas,)."""
+
+    name: Codes  # place of the policy in the tuple of names given to `settings_of`
+    by_submit: Bools
+    timeout_s: Floats
+    max_window: Ints
+    high_threshold: Ints
+    high_blocks_low: Bools
+    aging_interval_s: Floats
+    aging_cap: Ints
+    linear: Bools
+    guard_s: Floats
+    blocks_when_never_fit: Bools
+    by_gpu_type: Bools
+
+
+def settings_of(policies: Sequence[QueuePolicy], names: Sequence[str]) -> Settings:
+    """Return the settings as columns. Quotas mostly share a few policies, so each is read once."""
+    place: dict[int, int] = {}
+    code = np.array([place.setdefault(id(policy), len(place)) for policy in policies], np.int64)
+    distinct = list({id(policy): policy for policy in policies}.values())
+
+    def column(values: list[Number], kind: type[Kind]) -> npt.NDArray[Kind]:
+        return np.array(values, dtype=kind).take(code)
+
+    return Settings(
+        name=column([names.index(p.name) for p in distinct], np.int32),
+        by_submit=column([p.order == "submit" for p in distinct], np.bool_),
+        timeout_s=column([p.balance_timeout_s for p in distinct], np.float64),
+        max_window=column([p.max_window * (p.name == "balance") for p in distinct], np.int64),
+        high_threshold=column([p.high_threshold for p in distinct], np.int64),
+        high_blocks_low=column([p.high_blocks_low for p in distinct], np.bool_),
+        aging_interval_s=column([p.aging_interval_s for p in distinct], np.float64),
+        aging_cap=column([min(p.aging_cap, p.high_threshold - 1) for p in distinct], np.int64),
+        linear=column([p.aging_mode == "linear" for p in distinct], np.bool_),
+        guard_s=column([p.starvation_guard_s * (p.name == "intelligent") for p in distinct], np.float64),
+        blocks_when_never_fit=column([p.on_never_fit == "block" for p in distinct], np.bool_),
+        by_gpu_type=column([p.fifo_scope == "gres_type" for p in distinct], np.bool_),
+    )
+
+
+class Waiting(NamedTuple):
+    """Entries whose quotas have one policy in common (by name), ids ascending, shape (n,)."""
+
+    leaf: Codes
+    job_priority: Ints
+    order_s: Ints
+    waiting_since_s: Ints
+    first_attempt_s: Ints
+    leading_since_s: Ints
+    parked: Bools
+
+
+class Judged(NamedTuple):
+    """What a policy says about its entries, shape (n,)."""
+
+    effective: Floats  # effective priority, shown to people
+    rank: Floats  # sorted by this, greatest first; then order time, then id
+    closes: Bytes  # Closes: what a failed attempt closes
+    closes_fresh: Bytes  # the same after a task of the entry has started in this pass
+    lane: Codes  # what `Closes.LANE` closes
+
+
+Policy: TypeAlias = Callable[[Waiting, Settings, int], Judged]
+
+
+def expired(since_s: Ints, timeout_s: Floats, now_s: int) -> Bools:
+    """Tell which times have been set at least `timeout_s` ago; expiry is inclusive (SEMANTICS 3)."""
+    return (since_s != UNSET_S) & (now_s - since_s >= timeout_s)
+
+
+def by_priority(waiting: Waiting, settings: Settings) -> tuple[Floats, Floats]:
+    """Return effective priority and rank of a policy without aging."""
+    effective = waiting.job_priority.astype(np.float64)
+    if not settings.by_submit.any():
+        return effective, effective
+    return effective, np.where(settings.by_submit[waiting.leaf], 0.0, effective)
+
+
+def all_of(code: Closes, n: int) -> Bytes:
+    """Return the same code for every entry."""
+    return np.full(n, code, np.uint8)

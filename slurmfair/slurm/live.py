@@ -1,0 +1,149 @@
+"""The real cluster: reads through our own edge and pyslurm, writes one request at a time.
+
+The only module that imports pyslurm, and it does so when a cluster is opened, not before.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pwd
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from types import ModuleType
+
+from slurmfair.errors import SlurmRefused
+from slurmfair.model import Change, Reading, RunTable
+from slurmfair.slurm import accounting, attributes, faults, parse, tables
+from slurmfair.slurm.cluster import Answer
+from slurmfair.slurm.edge import Edge, OwnEdge, PyslurmEdge
+from slurmfair.slurm.requests import Channel, requests_of
+from slurmfair.slurm.settings import Settings
+
+
+class LiveCluster:
+    """The cluster that this host's slurm.conf names; see `cluster.Cluster`."""
+
+    def __init__(self, channel: Channel = "site_factor", own_edge: bool = True) -> None:
+        """Load pyslurm. Ranks go out through the given channel; without `own_edge` all goes through pyslurm."""
+        os.environ["SLURM_BITSTR_LEN"] = "0"  # else Slurm cuts lists of array tasks (SLURM.md 4.1)
+        self._pyslurm = load_pyslurm()
+        self._edge, self._accounting = choose_edges(self._pyslurm, own_edge)
+        self._channel: Channel = channel
+        self._cluster = ""
+
+    @property
+    def edge(self) -> str:
+        """How jobs are read: "slurmfair" or "pyslurm"."""
+        return self._edge.name
+
+    def read(self) -> Reading:
+        """Return jobs, nodes and partitions; jobs come first, so that an absent slurmctld never blocks pyslurm."""
+        with self._faults("cannot read the cluster"):
+            raw = self._edge.jobs()
+            cluster = self._cluster_name()
+            records = [attributes.node_record(node) for node in self._pyslurm.Nodes.load().values()]
+            partitions = self._pyslurm.Partitions.load().values()
+        nodes = tables.node_table(records)
+        named = [(part.name, part.priority_tier or 0, part.state) for part in partitions]
+        return Reading(
+            cluster=cluster,
+            now_s=self._edge.now_s(),
+            jobs=tables.job_table(raw, nodes, tables.shards_per_gpu(records), user_name),
+            nodes=nodes,
+            partitions=attributes.partitions(named, records),
+        )
+
+    def write(self, change: Change) -> Answer:
+        """Carry out one change; may be called from several threads."""
+        started_s = time.perf_counter()
+        error = sent = 0
+        for request in requests_of(change, self._channel):
+            error = self._edge.update(change.job_id, request)
+            sent += 1
+            if error:
+                break
+        message = self._edge.error_text(error) if error else ""
+        result = faults.result_of_write(error)
+        if result is None:
+            raise faults.fault(error, message, f"cannot change job {change.job_id}", own_account())
+        return Answer(result, time.perf_counter() - started_s, sent, error, message)
+
+    def settings(self) -> Settings:
+        """Return the settings that matter to us, as the cluster runs now."""
+        with self._faults("cannot read the settings"):
+            conf = self._pyslurm.slurmctld.Config.load()
+            partitions = tuple(self._pyslurm.Partitions.load().values())
+            nodes = [attributes.node_record(node) for node in self._pyslurm.Nodes.load().values()]
+        return attributes.settings(
+            conf,
+            partitions,
+            gpu_types=frozenset(name for node in nodes for name, _ in parse.gres(node.gres).gpus if name),
+            pyslurm=str(self._pyslurm.__version__),
+            own_edge=isinstance(self._edge, OwnEdge),
+            account=own_account(),
+            uid=os.geteuid(),
+            admin_level=self._edge.admin_level(own_account()),
+        )
+
+    def runs(self, since_s: int, until_s: int, progress: Callable[[float], None] | None = None) -> RunTable:
+        """Return all runs of jobs that overlap the window, with true start and end."""
+        with self._faults("cannot read accounting"):
+            return accounting.all_runs(self._accounting, self._cluster_name(), since_s, until_s, progress)
+
+    def close(self) -> None:
+        """Let go of connections."""
+        self._accounting.close()
+
+    def _cluster_name(self) -> str:
+        """Return the name of the cluster, which cannot change while slurmctld runs."""
+        if not self._cluster:
+            self._cluster = str(self._pyslurm.slurmctld.Config.load().cluster_name)
+        return self._cluster
+
+    @contextmanager
+    def _faults(self, doing: str) -> Iterator[None]:
+        """Turn errors of Slurm into ours."""
+        try:
+            yield
+        except self._pyslurm.RPCError as err:
+            raise faults.fault(int(err.errno), str(err.msg), doing, own_account()) from err
+        except OSError as err:
+            number = faults.ANY_ERROR if err.errno is None else err.errno
+            raise faults.fault(number, err.strerror or str(err), doing, own_account()) from err
+
+
+def load_pyslurm() -> ModuleType:
+    """Return pyslurm, which reads slurm.conf and initialises Slurm's library."""
+    try:
+        pyslurm: ModuleType = importlib.import_module("pyslurm")
+    except ImportError as err:
+        raise SlurmRefused(
+            f"pyslurm cannot be loaded ({err}); install the one for the cluster's Slurm release,"
+            " for example: pip install 'pyslurm==25.11.*'"
+        ) from err
+    return pyslurm
+
+
+def choose_edges(pyslurm: ModuleType, own_edge: bool) -> tuple[Edge, accounting.Source]:
+    """Return our own edges, pyslurm's where ours were not built or are not wanted."""
+    if own_edge:
+        with suppress(ImportError):  # built without Slurm's headers: pyslurm does
+            return OwnEdge(), accounting.OwnAccounting()
+    return PyslurmEdge(pyslurm), accounting.PyslurmAccounting(pyslurm)
+
+
+@cache
+def user_name(uid: int, given: str) -> str:
+    """Return the name of a user: this host's, else the one that Slurm gives, else the number."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return given or str(uid)
+
+
+def own_account() -> str:
+    """Return the account that we run as."""
+    return user_name(os.geteuid(), "")

@@ -1,0 +1,201 @@
+"""What the walk of a pass (`_core/order.pyx`) is given: the tree, the order inside each leaf, the room, and paper."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from slurmfair.model import Bools, Bytes, Codes, Floats, Ints, Masks, Quotas, Room
+
+
+class Tree(NamedTuple):
+    """The quotas of a pool, made ready for comparing siblings; shape (n_quotas,) unless said."""
+
+    parent: Codes
+    turn: Codes  # rank of the quota's priority, 0 for the highest
+    name_rank: Codes
+    limited: Bytes  # a limit stands somewhere on the path
+    resources: Ints  # shape (n_resources,)
+    deserved: Floats  # shape (n_quotas, n_resources)
+    limit: Floats
+    first: Ints  # shape (n_quotas + 1,): where the children of each begin, the root last
+    max_window: Ints
+
+
+class Line(NamedTuple):
+    """The rows of each leaf in its order: `rows[head[q]:stop[q]]`; the walk moves `head`."""
+
+    rows: Ints
+    head: Ints
+    stop: Ints
+
+
+class Standing(NamedTuple):
+    """What each quota holds and is owed, shape (n_quotas, n_resources); the walk charges `allocated`."""
+
+    allocated: Floats
+    fair_share: Floats
+    entitlement: Floats
+
+
+class RoomLeft(NamedTuple):
+    """What is free before and during the pass; `at_least[c, f]` nodes of class c have f or more free."""
+
+    capacity: Ints
+    free_before: Ints
+    class_free_before: Ints
+    free: Ints
+    class_free: Ints
+    at_least: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """The running jobs of a pool, one column a field, shape (n,): when they must have ended, and what they hold."""
+
+    end_by_s: Ints  # FOREVER_S or later without a time limit
+    held: Ints  # shape (n, 3)
+    classes: Masks  # bit c: has nodes of class c
+
+
+class Rules(NamedTuple):
+    """How the pool enforces its shares."""
+
+    now_s: int
+    holds_back: bool
+    backfills: bool
+    starvation_after_s: int  # 0: no guard
+
+
+class Paper(NamedTuple):
+    """Arrays that the walk works on."""
+
+    heap: Ints
+    size: Ints
+    candidate: Ints
+    since_s: Ints
+    tier: Codes
+    ratio: Floats
+    reservation: Ints
+    reserving: Ints
+    shadow_s: Ints
+    reserved_sum: Ints
+    group_classes: Masks
+    group_sum: Ints
+    begun: Ints
+    closed_by: Ints
+    failures: Ints
+    failed: Ints
+
+
+class Result(NamedTuple):
+    """What the walk fills, shape (n,) but for `allocated`."""
+
+    outcome: Bytes
+    reserved: Bytes
+    opened: Bytes
+    starts: Ints
+    attempt: Ints
+    blocker: Ints
+    allocated: Floats
+
+
+def tree_of(quotas: Quotas, max_window: Ints) -> Tree:
+    """Return the tree with the ranks that compare siblings."""
+    n = len(quotas)
+    name_rank = np.empty(n, np.int32)
+    name_rank[sorted(range(n), key=quotas.path.__getitem__)] = np.arange(n, dtype=np.int32)
+    limited: Bools = np.asarray(np.isfinite(quotas.limit).any(axis=1))
+    for quota, parent in enumerate(quotas.parent.tolist()):
+        if parent >= 0:
+            limited[quota] |= limited[parent]
+    children = np.bincount(np.where(quotas.parent < 0, n, quotas.parent), minlength=n + 1)
+    return Tree(
+        parent=quotas.parent,
+        turn=np.unique(-quotas.priority, return_inverse=True)[1].astype(np.int32),
+        name_rank=name_rank,
+        limited=limited.view(np.uint8),
+        resources=np.array(quotas.resources, np.int64),
+        deserved=quotas.deserved,
+        limit=quotas.limit,
+        first=np.cumsum(children) - children,
+        max_window=max_window,
+    )
+
+
+def room_left(room: Room) -> RoomLeft:
+    """Return the room as counts of nodes with at least so much free."""
+    at_least = np.ascontiguousarray(room.shape[:, ::-1].cumsum(axis=1)[:, ::-1])
+    class_free = at_least[:, 1:].sum(axis=1)
+    return RoomLeft(room.capacity, room.free, class_free, room.free.copy(), class_free.copy(), at_least)
+
+
+def line_of(leaf: Codes, rank: Floats, order_s: Ints, parked: Bools, n_quotas: int) -> Line:
+    """Return the order inside each leaf: rank descending, order time, row; parked rows are in no leaf.
+
+    One sorted integer a row where the fields fit into 63 bits, else a sort by three keys.
+    """
+    n = len(leaf)
+    home = np.where(parked, n_quotas, leaf).astype(np.int64)
+    if n == 0:
+        rows = np.empty(0, np.int64)
+    else:
+        packed = packed_keys(home, rank, order_s, n_quotas)
+        rows = np.lexsort((order_s, -rank, home)) if packed is None else packed
+    ends = np.cumsum(np.bincount(home, minlength=n_quotas + 1))
+    return Line(rows, np.concatenate(([0], ends[:-2])) if n_quotas else ends[:0], ends[:-1])
+
+
+def packed_keys(home: Ints, rank: Floats, order_s: Ints, n_quotas: int) -> Ints | None:
+    """Return the rows sorted by (home, -rank, order time, row), or None if they cannot be packed."""
+    n = len(home)
+    behind = rank.max() - rank
+    since_s = order_s - order_s.min()
+    row_bits, since_bits, rank_bits = (
+        int(most).bit_length() for most in (n - 1, since_s.max(), behind.max())
+    )
+    if n_quotas.bit_length() + rank_bits + since_bits + row_bits > 63 or (behind != np.floor(behind)).any():
+        return None
+    key = home
+    key = (key << rank_bits) | behind.astype(np.int64)
+    key = (key << since_bits) | since_s
+    key = (key << row_bits) | np.arange(n)
+    key.sort()
+    return key & ((1 << row_bits) - 1)
+
+
+def paper_for(n: int, n_quotas: int, n_lanes: int) -> Paper:
+    """Return empty paper for a pass over n entries."""
+    return Paper(
+        heap=np.empty(n_quotas, np.int64),
+        size=np.zeros(n_quotas + 1, np.int64),
+        candidate=np.empty(n_quotas, np.int64),
+        since_s=np.empty(n_quotas, np.int64),
+        tier=np.empty(n_quotas, np.int32),
+        ratio=np.empty(n_quotas, np.float64),
+        reservation=np.full(n_quotas, -1, np.int64),
+        reserving=np.empty(n_quotas, np.int64),
+        shadow_s=np.full(n_quotas, -1, np.int64),
+        reserved_sum=np.zeros(3, np.int64),
+        group_classes=np.empty(n_quotas, np.uint64),
+        group_sum=np.zeros((n_quotas, 3), np.int64),
+        begun=np.zeros(n_quotas, np.int64),
+        closed_by=np.full((n_quotas, n_lanes), -1, np.int64),
+        failures=np.zeros((n_quotas, n_lanes), np.int64),
+        failed=np.empty(n, np.int64),
+    )
+
+
+def result_for(n: int, allocated: Floats) -> Result:
+    """Return the columns that a pass over n entries fills."""
+    return Result(
+        outcome=np.zeros(n, np.uint8),
+        reserved=np.zeros(n, np.uint8),
+        opened=np.zeros(n, np.uint8),
+        starts=np.zeros(n, np.int64),
+        attempt=np.full(n, -1, np.int64),
+        blocker=np.full(n, -1, np.int64),
+        allocated=np.empty_like(allocated),
+    )

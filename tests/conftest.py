@@ -1,0 +1,27 @@
+"""Options and fixtures that all tests share."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--cases-dir",
+        type=Path,
+        help="folder with *_cases.jsonl files for tests/conformance (default: the copies beside the tests)",
+    )
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Return the folder of the founding data: $SLURMFAIR_SHARED/data, or shared/data beside the checkout."""
+    checkout = Path(__file__).resolve().parents[1]
+    named = os.environ.get("SLURMFAIR_SHARED")
+    folder = (Path(named) if named else checkout.parent / "shared") / "data"
+    if not folder.is_dir():
+        pytest.skip(f"no data folder at {folder}: set SLURMFAIR_SHARED to the folder that holds data/")
+    return folder

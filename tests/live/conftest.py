@@ -1,0 +1,40 @@
+"""The lab that all live tests share: brought up once, with the project installed in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.lab import Lab
+from tests.live.site import Site
+from tests.test_lab import NO_LAB
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Every test in this folder needs a live Slurm."""
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.slurm)
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """Give a running lab with the project installed; skip with the reason where there can be none."""
+    if NO_LAB is not None:
+        pytest.skip(NO_LAB)
+    with Lab(dir=tmp_path_factory.mktemp("lab"), name="live") as lab:
+        lab.install_project()
+        yield lab
+
+
+@pytest.fixture
+def site(lab: Lab) -> Iterator[Site]:
+    """Give the site as one that never saw us; leave nothing running behind."""
+    one = Site(lab)
+    one.fresh()
+    yield one
+    one.stop()
