@@ -11,6 +11,7 @@ import numpy as np
 from slurmfair.fairshare import Division, divided
 from slurmfair.ledger import Ledger, Rows, ledger_of
 from slurmfair.model import GPU, RESOURCES, UNSET_S, Floats, Quotas
+from slurmfair.reads import Phase, Sightings, merge_live
 from slurmfair.runs import NO_PAUSES, Known, Pauses
 from slurmfair.steps import CAPACITY, Steps, steps_of
 
@@ -85,6 +86,30 @@ def ledger(now_s: int, *runs: Run, pauses: Pauses = NO_PAUSES) -> Ledger:
         pauses=pauses,
     )
     return ledger_of(rows, now_s)
+
+
+def looked(book: Ledger, now_s: int, *runs: Run) -> Ledger:
+    """Return the ledger after a live look; the runs are those of the jobs 1, 2, ..., begun or not."""
+    rows = [i for i, run in enumerate(runs) if run.start_s <= now_s]
+    paths = tuple(dict.fromkeys(run.quota for run in runs))
+    end_s = [runs[i].end_s for i in rows]
+    amounts = np.zeros((len(rows), len(RESOURCES)))
+    amounts[:, GPU] = [runs[i].gpus for i in rows]
+    seen = Sightings(
+        now_s,
+        paths,
+        job_id=np.array(rows, dtype=np.int64) + 1,
+        start_s=np.array([runs[i].start_s for i in rows], dtype=np.int64),
+        end_s=np.array([end or 0 for end in end_s], dtype=np.int64),
+        leaf=np.array([paths.index(runs[i].quota) for i in rows], dtype=np.int32),
+        amounts=amounts,
+        phase=np.array(
+            [Phase.RUNS if end is None or end > now_s else Phase.ENDED for end in end_s], dtype=np.uint8
+        ),
+        suspended_s=np.zeros(len(rows), dtype=np.int64),
+        suspend_from_s=np.zeros(len(rows), dtype=np.int64),
+    )
+    return merge_live(book, seen).ledger
 
 
 def gpu_steps(
