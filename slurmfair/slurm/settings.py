@@ -84,6 +84,11 @@ class Finding:
     why: str
     mend: str = field(default="")
 
+    @property
+    def rights(self) -> bool:
+        """It is about what our account may do: without that the daemon can go on at no time."""
+        return self.setting.startswith("AdminLevel")
+
     def __str__(self) -> str:
         """Return it as one line for people."""
         mend = f"; mend: {self.mend}" if self.mend else ""
