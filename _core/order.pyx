@@ -3,6 +3,7 @@
 Callers check shapes and allocate: a normal build checks nothing.
 """
 
+cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 cdef extern from *:
@@ -29,6 +30,7 @@ cdef inline bint touches(uint64_t classes, uint64_t others, bint inside) noexcep
     return not classes & ~others if inside else (classes & others) != 0
 
 
+@cython.final
 cdef class Walk:
     """All that one pass looks at and changes; the names are those of model and of order.py."""
 
@@ -135,15 +137,18 @@ cdef class Walk:
         """Return a quota's parent; the root stands behind the last quota."""
         return self.parent[node] if self.parent[node] >= 0 else self.n_quotas
 
+    cdef int heapify(self, Py_ssize_t parent) except -1 nogil:
+        """Make a heap of a quota's children."""
+        cdef int64_t at
+        for at in range(self.size[parent] // 2 - 1, -1, -1):
+            self.sink(parent, at)
+        return 0
+
     cdef int plant(self) except -1 nogil:
         """Make all heaps; a parent stands before its children, so the last ones come first."""
         cdef Py_ssize_t node, parent
-        cdef int64_t at
-        for node in range(self.n_quotas, -1, -1):
-            for at in range(self.size[node] // 2 - 1, -1, -1):
-                self.sink(node, at)
-            if node == self.n_quotas:
-                continue
+        for node in range(self.n_quotas - 1, -1, -1):
+            self.heapify(node)
             if self.size[node] > 0:
                 self.rekey(node, self.candidate[self.heap[self.first[node]]])
             elif self.head[node] < self.stop[node]:
@@ -153,7 +158,7 @@ cdef class Walk:
             parent = self.above(node)
             self.heap[self.first[parent] + self.size[parent]] = node
             self.size[parent] += 1
-        return 0
+        return self.heapify(self.n_quotas)
 
     cdef int settle(self, Py_ssize_t leaf) except -1 nogil:
         """Bring the path of the leaf just tried up to date: it is the top of every heap on it."""
@@ -268,6 +273,13 @@ cdef class Walk:
                 total += self.group_sum[g, r]
         return total
 
+    cdef int64_t claims_exactly(self, Py_ssize_t leaf, Py_ssize_t g) except -1 nogil:
+        """Return what other leaves have reserved of the main resource in just the classes of a group."""
+        cdef int64_t row = self.reservation[leaf]
+        if row >= 0 and self.classes[row] == self.group_classes[g]:
+            return self.group_sum[g, self.main] - self.need[row, self.main]
+        return self.group_sum[g, self.main]
+
     cdef bint in_the_way(self, Py_ssize_t leaf, int64_t row) except -1 nogil:
         """Tell whether the entry could take what another leaf has reserved.
 
@@ -275,7 +287,7 @@ cdef class Walk:
         that the entry may use must keep enough for the reservations inside it.
         """
         cdef Py_ssize_t r, g
-        cdef int64_t claimed
+        cdef int64_t claimed, left
         for r in range(3):
             if r == self.main or self.need[row, r] == 0:
                 continue
@@ -285,11 +297,10 @@ cdef class Walk:
         if self.need[row, self.main] == 0:
             return False
         for g in range(self.n_groups):
-            if self.group_classes[g] & self.classes[row]:
+            if self.group_classes[g] & self.classes[row] and self.claims_exactly(leaf, g) > 0:
                 claimed = self.claims(leaf, self.group_classes[g], True, self.main)
-                if claimed > 0 and (
-                    self.within(self.class_free, self.group_classes[g]) - self.need[row, self.main] < claimed
-                ):
+                left = self.within(self.class_free, self.group_classes[g]) - self.need[row, self.main]
+                if left < claimed:
                     return True
         return False
 
