@@ -56,7 +56,10 @@ def jobs_of(*rows: dict[str, Any]) -> JobTable:
 def nodes_of(*rows: dict[str, Any]) -> NodeTable:
     """Return a table of nodes; each row may give name, partitions, gpus by type, used, used_types, state columns."""
     gpus = [tuple(sorted(row.get("gpus", {"h100": 8}).items())) for row in rows]
-    total = [(sum(n for _, n in g), row.get("cpus", 64), row.get("mem", 512000)) for g, row in zip(gpus, rows, strict=True)]
+    total = [
+        (sum(n for _, n in g), row.get("cpus", 64), row.get("mem", 512000))
+        for g, row in zip(gpus, rows, strict=True)
+    ]
     return NodeTable(
         name=tuple(str(row.get("name", f"gpu{i + 1:02}")) for i, row in enumerate(rows)),
         partitions=tuple(frozenset(row.get("partitions", ("train",))) for row in rows),
@@ -74,5 +77,7 @@ def nodes_of(*rows: dict[str, Any]) -> NodeTable:
 def reading_of(jobs: JobTable, nodes: NodeTable, now_s: int = NOW_S) -> Reading:
     """Return a reading whose partitions are those that the nodes name."""
     names = sorted({name for partitions in nodes.partitions for name in partitions})
-    members = {p: frozenset(n for n, ps in zip(nodes.name, nodes.partitions, strict=True) if p in ps) for p in names}
+    members = {
+        p: frozenset(n for n, ps in zip(nodes.name, nodes.partitions, strict=True) if p in ps) for p in names
+    }
     return Reading("test", now_s, jobs, nodes, tuple(Partition(p, members[p], 1, True) for p in names))

@@ -285,7 +285,6 @@ def test_a_priority_that_the_factors_cannot_give_looks_pinned() -> None:
     assert not looks_pinned(priority, factor, nice, 30_000)[5]
 
 
-
 def test_first_ranks_leave_room_at_both_ends() -> None:
     none = np.zeros(0, np.int64)
     ranks, renumbered = spread(none, none, none.astype(bool), 500, SCALE)

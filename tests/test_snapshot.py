@@ -62,7 +62,12 @@ HOLD, GATE = "slurmfair:hold", "slurmfair:gate"
         ({"priority": 0, "reason": "JobHeldUser", "admin_comment": GATE}, Standing.GATED),
         ({"priority": 0, "reason": "JobHeldUser"}, Standing.FOREIGN_HOLD),
         (
-            {"priority": 0, "reason": "JobHeldUser", "reason_text": "launch failed requeued held", "admin_comment": GATE},
+            {
+                "priority": 0,
+                "reason": "JobHeldUser",
+                "reason_text": "launch failed requeued held",
+                "admin_comment": GATE,
+            },
             Standing.FOREIGN_HOLD,
         ),
         ({"priority": 0, "reason": "JobHoldMaxRequeue", "admin_comment": HOLD}, Standing.FOREIGN_HOLD),

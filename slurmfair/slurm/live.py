@@ -16,7 +16,7 @@ from types import ModuleType
 
 from slurmfair.errors import SlurmRefused
 from slurmfair.model import Change, Reading, RunTable
-from slurmfair.slurm import accounting, attributes, faults, parse, tables
+from slurmfair.slurm import accounting, attributes, faults, tables
 from slurmfair.slurm.cluster import Answer
 from slurmfair.slurm.edge import Edge, OwnEdge, PyslurmEdge
 from slurmfair.slurm.requests import Channel, requests_of
@@ -80,7 +80,7 @@ class LiveCluster:
         return attributes.settings(
             conf,
             partitions,
-            gpu_types=frozenset(name for node in nodes for name, _ in parse.gres(node.gres).gpus if name),
+            nodes,
             pyslurm=str(self._pyslurm.__version__),
             own_edge=isinstance(self._edge, OwnEdge),
             account=own_account(),
