@@ -13,7 +13,7 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 
 # Listed by name, so that a stray file is never built.
-KERNELS = ("order", "rewrite", "divide")
+KERNELS = ("order", "rewrite", "divide", "usage")
 SLURM_EDGES = ("_jobs", "_accounting")
 CHECKED = os.environ.get("SLURMFAIR_CHECKED") == "1"
 

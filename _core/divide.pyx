@@ -67,12 +67,13 @@ cdef void sort_by_fraction(Py_ssize_t[::1] rows, Py_ssize_t n, const double[::1]
 
 
 def divide_levels(const Py_ssize_t[::1] rows, const Py_ssize_t[::1] group_start,
-                  const Py_ssize_t[::1] group_parent, const double[:, ::1] deserved, const double[:, ::1] limit, const double[:, ::1] weight,
-                  const long long[::1] priority, const double[:, ::1] request, const double[:, ::1] usage,
-                  const double[::1] capacity, double k, const double[::1] unit, bint plain_if_all_zero,
+                  const Py_ssize_t[::1] group_parent, const double[:, ::1] deserved,
+                  const double[:, ::1] limit, const double[:, ::1] weight, const long long[::1] priority,
+                  const double[:, ::1] request, const double[:, ::1] usage, const double[::1] capacity,
+                  double k, const double[::1] unit, bint plain_if_all_zero,
                   const Py_ssize_t[::1] seniority, Py_ssize_t[::1] active, double[::1] score,
-                  double[::1] fraction, double[:, ::1] share, double[:, ::1] due, double[:, ::1] corrected, double[:, ::1] effective,
-                  double[:, ::1] short):
+                  double[::1] fraction, double[:, ::1] share, double[:, ::1] due,
+                  double[:, ::1] corrected, double[:, ::1] effective, double[:, ::1] short):
     """Write the fair shares, and the weights of the first round each row took part in.
 
     `rows` lists the rows group by group, high priority first inside a group, a parent's own group
@@ -177,7 +178,7 @@ def divide_levels(const Py_ssize_t[::1] rows, const Py_ssize_t[::1] group_start,
                 if unit[r] == 0.0:
                     continue
                 high = first
-                while high < last and left > tolerance:  # units lost to rounding, one priority after the other
+                while high < last and left > tolerance:  # units lost to rounding, by priority as well
                     low = high
                     m = 0
                     while high < last and priority[rows[high]] == priority[rows[low]]:

@@ -3,7 +3,11 @@
 Callers check shapes and allocate: a normal build checks nothing.
 """
 
+cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+
+cdef extern from *:
+    void prefetch "__builtin_prefetch" (const void *) noexcept nogil
 
 cdef enum:  # model.Outcome
     STARTS = 1
@@ -18,6 +22,7 @@ cdef enum:  # model.Closes
 
 cdef double NO_SHARE = 1e300  # the ratio of a quota that has no share at all
 cdef int64_t FOREVER_S = 1 << 40  # model.FOREVER_S
+cdef int64_t AHEAD = 8  # how many entries of a leaf are asked for before their turn
 
 
 cdef inline bint touches(uint64_t classes, uint64_t others, bint inside) noexcept nogil:
@@ -25,6 +30,7 @@ cdef inline bint touches(uint64_t classes, uint64_t others, bint inside) noexcep
     return not classes & ~others if inside else (classes & others) != 0
 
 
+@cython.final
 cdef class Walk:
     """All that one pass looks at and changes; the names are those of model and of order.py."""
 
@@ -63,11 +69,12 @@ cdef class Walk:
     cdef int64_t[::1] reservation, reserving, shadow_s, reserved_sum
     cdef uint64_t[::1] group_classes
     cdef int64_t[:, ::1] group_sum
+    cdef int64_t[::1] begun  # tasks of the candidate that start
     # closed lanes: by which row (-1 for open), and failures so far
     cdef int64_t[:, ::1] closed_by, failures
     # results
     cdef uint8_t[::1] outcome, reserved, opened
-    cdef int64_t[::1] starts, attempt, blocker, failed
+    cdef int64_t[::1] starts, attempt, blocker, position, failed
     cdef double[:, ::1] allocated_after
 
     cdef Py_ssize_t n_quotas, n_resources, n_classes, width, main
@@ -130,15 +137,18 @@ cdef class Walk:
         """Return a quota's parent; the root stands behind the last quota."""
         return self.parent[node] if self.parent[node] >= 0 else self.n_quotas
 
+    cdef int heapify(self, Py_ssize_t parent) except -1 nogil:
+        """Make a heap of a quota's children."""
+        cdef int64_t at
+        for at in range(self.size[parent] // 2 - 1, -1, -1):
+            self.sink(parent, at)
+        return 0
+
     cdef int plant(self) except -1 nogil:
         """Make all heaps; a parent stands before its children, so the last ones come first."""
         cdef Py_ssize_t node, parent
-        cdef int64_t at
-        for node in range(self.n_quotas, -1, -1):
-            for at in range(self.size[node] // 2 - 1, -1, -1):
-                self.sink(node, at)
-            if node == self.n_quotas:
-                continue
+        for node in range(self.n_quotas - 1, -1, -1):
+            self.heapify(node)
             if self.size[node] > 0:
                 self.rekey(node, self.candidate[self.heap[self.first[node]]])
             elif self.head[node] < self.stop[node]:
@@ -148,7 +158,7 @@ cdef class Walk:
             parent = self.above(node)
             self.heap[self.first[parent] + self.size[parent]] = node
             self.size[parent] += 1
-        return 0
+        return self.heapify(self.n_quotas)
 
     cdef int settle(self, Py_ssize_t leaf) except -1 nogil:
         """Bring the path of the leaf just tried up to date: it is the top of every heap on it."""
@@ -263,6 +273,13 @@ cdef class Walk:
                 total += self.group_sum[g, r]
         return total
 
+    cdef int64_t claims_exactly(self, Py_ssize_t leaf, Py_ssize_t g) except -1 nogil:
+        """Return what other leaves have reserved of the main resource in just the classes of a group."""
+        cdef int64_t row = self.reservation[leaf]
+        if row >= 0 and self.classes[row] == self.group_classes[g]:
+            return self.group_sum[g, self.main] - self.need[row, self.main]
+        return self.group_sum[g, self.main]
+
     cdef bint in_the_way(self, Py_ssize_t leaf, int64_t row) except -1 nogil:
         """Tell whether the entry could take what another leaf has reserved.
 
@@ -270,7 +287,7 @@ cdef class Walk:
         that the entry may use must keep enough for the reservations inside it.
         """
         cdef Py_ssize_t r, g
-        cdef int64_t claimed
+        cdef int64_t claimed, left
         for r in range(3):
             if r == self.main or self.need[row, r] == 0:
                 continue
@@ -280,11 +297,10 @@ cdef class Walk:
         if self.need[row, self.main] == 0:
             return False
         for g in range(self.n_groups):
-            if self.group_classes[g] & self.classes[row]:
+            if self.group_classes[g] & self.classes[row] and self.claims_exactly(leaf, g) > 0:
                 claimed = self.claims(leaf, self.group_classes[g], True, self.main)
-                if claimed > 0 and (
-                    self.within(self.class_free, self.group_classes[g]) - self.need[row, self.main] < claimed
-                ):
+                left = self.within(self.class_free, self.group_classes[g]) - self.need[row, self.main]
+                if left < claimed:
                     return True
         return False
 
@@ -386,12 +402,32 @@ cdef class Walk:
                 break
         return 0
 
+    cdef int call_up(self, Py_ssize_t leaf) except -1 nogil:
+        """Have the columns of an entry that will be tried soon brought into the cache: most of the time goes there."""
+        cdef int64_t row
+        if self.head[leaf] + AHEAD < self.stop[leaf]:
+            row = self.line[self.head[leaf] + AHEAD]
+            prefetch(&self.need[row, 0])
+            prefetch(&self.nodes[row])
+            prefetch(&self.classes[row])
+            prefetch(&self.order_s[row])
+            prefetch(&self.time_limit_s[row])
+            prefetch(&self.unplaced[row])
+            prefetch(&self.closes[row])
+            prefetch(&self.attempt[row])
+            prefetch(&self.outcome[row])
+        return 0
+
+    cdef Py_ssize_t lane_of(self, int64_t row) except -1 nogil:
+        """Return the entry's lane, without a look at it where there is but one."""
+        return self.lane[row] if self.closed_by.shape[1] > 1 else 0
+
     cdef int pass_over(self, Py_ssize_t leaf) except -1 nogil:
         """Move on to the leaf's next entry whose lane is open."""
         cdef int64_t row, by
         while self.head[leaf] < self.stop[leaf]:
             row = self.line[self.head[leaf]]
-            by = self.closed_by[leaf, self.lane[row]]
+            by = self.closed_by[leaf, self.lane_of(row)]
             if by < 0:
                 break
             self.blocker[row] = by
@@ -400,9 +436,10 @@ cdef class Walk:
 
     cdef int close(self, Py_ssize_t leaf, int64_t row) except -1 nogil:
         """Close what a failed attempt of the entry closes."""
-        cdef uint8_t code = self.closes_fresh[row] if self.starts[row] > 0 else self.closes[row]
-        cdef int32_t lane = self.lane[row]
+        cdef uint8_t code = self.closes_fresh[row] if self.begun[leaf] > 0 else self.closes[row]
+        cdef Py_ssize_t lane = self.lane_of(row)
         cdef int64_t i
+        self.begun[leaf] = 0
         self.head[leaf] += 1
         if code == CLOSES_QUOTA:
             for i in range(self.head[leaf], self.stop[leaf]):
@@ -427,35 +464,49 @@ cdef class Walk:
             self.first_failure = False
             if self.holds_back and self.reservation[leaf] < 0 and (guarded or self.entitled(leaf, row)):
                 self.reserve(leaf, row)
-            if self.starts[row] == 0:
+            if self.begun[leaf] == 0:
                 self.failed[self.n_failed] = row
                 self.n_failed += 1
-        self.outcome[row] = STARTS if self.starts[row] > 0 else reason
+        self.outcome[row] = STARTS if self.begun[leaf] > 0 else reason
         self.close(leaf, row)
         return 0
 
     cdef int attempt_one(self, Py_ssize_t leaf) except -1 nogil:
         """Try the leaf's candidate."""
         cdef int64_t row = self.line[self.head[leaf]]
-        cdef int reason = self.verdict(leaf, row)
+        cdef int reason
+        self.call_up(leaf)
+        reason = self.verdict(leaf, row)
         self.attempt[row] = self.attempts
         self.attempts += 1
         if reason != STARTS:
             return self.fail(leaf, row, reason)
         self.charge(leaf, row, 1)
         self.place(row)
-        self.starts[row] += 1
-        if self.starts[row] >= self.tasks[row]:
+        self.begun[leaf] += 1
+        self.starts[row] = self.begun[leaf]
+        if self.begun[leaf] >= self.tasks[row]:
             self.outcome[row] = STARTS
+            self.begun[leaf] = 0
             self.head[leaf] += 1
             self.pass_over(leaf)
         return 0
 
     # -- the pass --------------------------------------------------------------------------------------
 
+    cdef int number(self) except -1 nogil:
+        """Number the entries of each leaf from 1."""
+        cdef Py_ssize_t leaf
+        cdef int64_t i
+        for leaf in range(self.n_quotas):
+            for i in range(self.head[leaf], self.stop[leaf]):
+                self.position[self.line[i]] = i - self.head[leaf] + 1
+        return 0
+
     cdef int run(self) except -1 nogil:
         """Try candidates until no leaf has one."""
         cdef Py_ssize_t node
+        self.number()
         self.plant()
         while self.size[self.n_quotas] > 0:
             node = self.heap[self.first[self.n_quotas]]
@@ -549,6 +600,7 @@ cdef class Walk:
         self.group_sum = paper.group_sum
         self.closed_by = paper.closed_by
         self.failures = paper.failures
+        self.begun = paper.begun
         self.failed = paper.failed
         self.outcome = result.outcome
         self.reserved = result.reserved
@@ -556,6 +608,7 @@ cdef class Walk:
         self.starts = result.starts
         self.attempt = result.attempt
         self.blocker = result.blocker
+        self.position = result.position
         self.allocated_after = result.allocated
 
 

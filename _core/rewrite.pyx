@@ -10,7 +10,7 @@ def window_rows(
     const int32_t[::1] list_of,
     int64_t window,
     int64_t capacity,
-    int64_t[::1] seen,
+    int64_t[::1] left,
     int64_t[::1] first,
     int64_t[::1] following,
     int64_t[::1] row,
@@ -21,40 +21,46 @@ def window_rows(
     Records of one place (a heterogeneous job) are one unit; it is inside when one of its partitions has
     shown fewer than `window` records so far, and at most `capacity` units are. `place` is -1 for a
     record without one. The partitions of code c are list_of[list_start[c]:list_start[c + 1]]. Scratch:
-    seen, zeros of shape (n_partitions,); first, -1 of shape (n_places,); following, shape (n,). Return
-    the number of records and of units written.
+    left, zeros of shape (n_partitions,); first, -1 of shape (n_places,); following, shape (n,). Places
+    from n_places on are not looked at. Return the number of records and of units written, and whether
+    looking further could add any.
     """
-    cdef Py_ssize_t i, k, p, n_rows = 0, n_units = 0, not_full = seen.shape[0]
+    cdef Py_ssize_t i, k, p, n_rows = 0, n_units = 0, not_full = 0, n_places = first.shape[0]
     cdef bint inside
     with nogil:
         for i in range(place.shape[0] - 1, -1, -1):
-            if place[i] >= 0:
+            if place[i] < 0:
+                continue
+            for k in range(list_start[code[i]], list_start[code[i] + 1]):
+                left[list_of[k]] += 1
+            if place[i] < n_places:
                 following[i] = first[place[i]]
                 first[place[i]] = i
-        for p in range(first.shape[0]):
+        for k in range(left.shape[0]):
+            left[k] = min(left[k], window)
+            not_full += left[k] > 0
+        for p in range(n_places):
             if not_full == 0 or n_units >= capacity:
                 break
             inside = False
             i = first[p]
             while i >= 0 and not inside:
                 for k in range(list_start[code[i]], list_start[code[i] + 1]):
-                    if seen[list_of[k]] < window:
+                    if left[list_of[k]] > 0:
                         inside = True
                 i = following[i]
             i = first[p]
             while i >= 0:
                 for k in range(list_start[code[i]], list_start[code[i] + 1]):
-                    seen[list_of[k]] += 1
-                    if seen[list_of[k]] == window:
-                        not_full -= 1
+                    left[list_of[k]] -= 1
+                    not_full -= left[list_of[k]] == 0
                 if inside:
                     row[n_rows] = i
                     unit[n_rows] = n_units
                     n_rows += 1
                 i = following[i]
-            if inside:
-                n_units += 1
-    return n_rows, n_units
+            n_units += inside
+    return n_rows, n_units, not_full > 0 and n_units < capacity
 
 
 def longest_run(

@@ -65,11 +65,10 @@ def _read_quota(node: yl.Node, tree: Tree, spot: Spot, inherited: Quota) -> None
     """Append a quota, then those below it, then the leaf for its own jobs: rules are tried in this order."""
     values = read_section(node, ALL_QUOTA_ROWS, spot)
     found = values.found
-    quota = fill(inherited, [row for row in QUOTA_ROWS if row.key in ("weight", "priority")], values)
-    quota = fill(replace(quota, policy=fill(quota.policy, POLICY_ROWS, values)), [FAIL_OPEN_ROW], values)
     resources = tree.pool.resources
     quota = replace(
-        quota,
+        fill(inherited, (*QUOTA_ROWS, FAIL_OPEN_ROW), values),
+        policy=fill(inherited.policy, POLICY_ROWS, values),
         is_leaf="quotas" not in found,
         deserved=_read_amounts(found.get("deserved"), resources, spot / "deserved", 0.0),
         limit=_read_amounts(found.get("limit"), resources, spot / "limit", math.inf),
@@ -77,7 +76,7 @@ def _read_quota(node: yl.Node, tree: Tree, spot: Spot, inherited: Quota) -> None
     index = len(tree.quotas)
     _append(tree, quota, spot, values)
     if "quotas" in found:
-        below = replace(quota, weight=inherited.weight, priority=inherited.priority)
+        below = replace(inherited, path=quota.path, policy=quota.policy, fail_open=quota.fail_open)
         _read_level(found["quotas"], tree, spot / "quotas", below, index)
     if "match" in found:
         matches = _read_rules(found["match"], tree, spot / "match")
@@ -137,7 +136,7 @@ def _read_rule(node: yl.Node, tree: Tree, spot: Spot) -> Match:
     taker = tree.rules.add(match, node.line, tree.pool.partitions)
     if taker is not None and not foreign:
         spot.report(
-            node.line, f"can never match: the rule of line {taker} takes all its jobs; put this one first"
+            node.line, f"can never match: rules before it (line {taker}) take all its jobs; put this one first"
         )
     return match
 
@@ -191,9 +190,9 @@ def _check_amounts(tree: Tree) -> None:
             quota = tree.quotas[index]
             said = _said(tree.quota_values[index], resource, tree.pool.resources[0])
             deserved = quota.deserved[position] if said or quota.is_leaf else below[index]
-            amounts = list(quota.deserved)
-            amounts[position] = deserved
-            tree.quotas[index] = quota = replace(quota, deserved=tuple(amounts))
+            if deserved != quota.deserved[position]:
+                amounts = (*quota.deserved[:position], deserved, *quota.deserved[position + 1 :])
+                tree.quotas[index] = replace(quota, deserved=amounts)
             _check_amount(tree, index, RESOURCES[resource], deserved, below[index], quota.limit[position])
             if quota.parent >= 0:
                 below[quota.parent] += max(deserved, below[index])

@@ -17,9 +17,9 @@ from slurmfair.plan import Pending, Plan, plan_changes
 from slurmfair.ranks import RankScale, looks_pinned, rank_scale
 from slurmfair.release import release
 from slurmfair.shares import Shares, shares_of
+from slurmfair.slurm.parse import Waits
 from slurmfair.snapshot import PoolSnapshot, Snapshot, summed_up, take_snapshot
 from slurmfair.standing import WAITS, Standing, marked, reason_classes, standings
-from slurmfair.slurm.parse import Waits
 from slurmfair.timers import Remembered, Seen, advance, after_pass, after_pause
 from slurmfair.walk import Running
 
@@ -72,22 +72,32 @@ class Cycle:
         return replace(self.memory, blanked={**self.memory.blanked, **classes})
 
 
-def run_cycle(
-    reading: Reading,
-    config: Config,
-    channel: Channel,
-    memory: Memory,
-    usage: Mapping[str, PoolUsage] | None = None,
-) -> Cycle:
-    """Return everything that follows from one reading. `usage` is the history of each pool, by name."""
-    jobs, now_s = reading.jobs, reading.now_s
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A reading made sense of: what a decision and the history start from."""
+
+    snapshot: Snapshot
+    reasons: Bytes = field(repr=False)  # classes of reasons, an index into standing.WAITS
+    blanked: Mapping[int, int] = field(repr=False)
+
+
+def look_at(reading: Reading, config: Config, memory: Memory) -> Look:
+    """Return the reading as a snapshot of the pools."""
     reasons, blanked = _seen_reasons(reading, memory.blanked)
-    standing = standings(jobs, reasons, now_s)
-    snapshot = take_snapshot(reading, standing, config)
+    standing = standings(reading.jobs, reasons, reading.now_s)
+    return Look(take_snapshot(reading, standing, config), reasons, blanked)
+
+
+def run_cycle(
+    look: Look, config: Config, channel: Channel, memory: Memory, usage: Mapping[str, PoolUsage] | None = None
+) -> Cycle:
+    """Return everything that follows from one look. `usage` is the history of each pool, by name."""
+    snapshot = look.snapshot
+    jobs, now_s = snapshot.reading.jobs, snapshot.reading.now_s
     pause_s = pause_since(memory.last_cycle_s, now_s, config.cycle.interval_s)
     scale = rank_scale(config.ranks, channel.own_factors, config.cycle.window)
     budget = config.cycle.write_budget
-    astray = _astray(snapshot, reasons)[:budget]
+    astray = _astray(snapshot, look.reasons)[:budget]
     pools: list[PoolCycle] = []
     for found in snapshot.pools:
         name = found.pool.name
@@ -110,10 +120,10 @@ def run_cycle(
         rank=rank,
         memory=Memory(
             pools={pool.snapshot.pool.name: pool.memory for pool in pools},
-            blanked=blanked,
+            blanked=look.blanked,
             last_cycle_s=now_s,
         ),
-        reasons=reasons,
+        reasons=look.reasons,
         warnings=tuple(warning for pool in pools for warning in _warnings(pool)),
         degraded=tuple(text for one in (usage or {}).values() for text in one.degraded),
     )
@@ -205,9 +215,7 @@ def _pool_cycle(
     place = np.full(len(queue), NOT_PLACED, dtype=np.int64)
     outgoing = rank_order(decision, queue)
     place[outgoing] = np.arange(len(outgoing))
-    plan = plan_changes(
-        _pending(snapshot, found, place, channel), scale, config.cycle.window, budget
-    )
+    plan = plan_changes(_pending(snapshot, found, place, channel), scale, config.cycle.window, budget)
     unheld = snapshot.standing[found.entries.rows] == Standing.OPEN
     let_go = unheld & (decision.outcome == Outcome.STARTS)
     return PoolCycle(
@@ -255,9 +263,7 @@ def _in_pool(snapshot: Snapshot, pool: Pool) -> Bools:
     return (snapshot.pool_of == index) & (snapshot.leaf_of >= 0)
 
 
-def _queue(
-    snapshot: Snapshot, found: PoolSnapshot, timers: Remembered, stuck: Bools
-) -> tuple[Queue, Ints]:
+def _queue(snapshot: Snapshot, found: PoolSnapshot, timers: Remembered, stuck: Bools) -> tuple[Queue, Ints]:
     """Return the queue of a pass, and the row of each of its entries in the memory of timers."""
     jobs, entries = snapshot.reading.jobs, found.entries
     entry_id = jobs.job_id[entries.rows]
@@ -294,9 +300,7 @@ def _pending(snapshot: Snapshot, found: PoolSnapshot, place: Ints, channel: Chan
     """Return the records that may be written, each with the place of its entry."""
     jobs, rows = snapshot.reading.jobs, found.entries.records
     standing = snapshot.standing[rows]
-    pinned = looks_pinned(
-        jobs.priority[rows], jobs.site_factor[rows], jobs.nice[rows], channel.own_factors
-    )
+    pinned = looks_pinned(jobs.priority[rows], jobs.site_factor[rows], jobs.nice[rows], channel.own_factors)
     unpin = pinned & (standing == Standing.OPEN) & channel.by_site_factor
     return Pending(
         job_id=jobs.job_id[rows],

@@ -19,16 +19,18 @@ from types import FrameType
 from slurmfair import __version__, notify
 from slurmfair.apply import Applied, Refusals, apply_changes
 from slurmfair.config import Config
+from slurmfair.config_cluster import wishes_of
 from slurmfair.config_file import load_policy
-from slurmfair.cycle import Channel, Cycle, run_cycle
+from slurmfair.cycle import Channel, Cycle, look_at, run_cycle
 from slurmfair.errors import PolicyError, SlurmfairError, SlurmRefused, SlurmUnavailable, StateError
+from slurmfair.history import Past
 from slurmfair.memory import Memory, load_memory, save_memory
 from slurmfair.model import Change
 from slurmfair.overrides import overridden_where_possible
 from slurmfair.paths import DEFAULT_CONFIG, Paths, default_paths
 from slurmfair.publish import make_view
 from slurmfair.slurm.cluster import Cluster
-from slurmfair.slurm.settings import Settings, Wishes, findings
+from slurmfair.slurm.settings import Settings, findings
 from slurmfair.state import Override, State, lock
 from slurmfair.view import save as save_view
 
@@ -85,6 +87,7 @@ class Daemon:
         self.cluster = cluster
         self.state = state
         self.memory: Memory = load_memory(state)
+        self.past = Past(state)
         self.settings: Settings | None = None
         self.settings_read_s = float("-inf")
         self.overrides: tuple[Override, ...] = ()
@@ -108,7 +111,9 @@ class Daemon:
         reading = self.cluster.read()
         assert self.settings is not None
         channel = Channel(self.settings.weight_sum, self.config.ranks.channel == "site_factor")
-        cycle = run_cycle(reading, self.config, channel, self.memory)
+        self.past.catch_up(self.cluster, self.config, reading.now_s)
+        look = look_at(reading, self.config, self.memory)
+        cycle = run_cycle(look, self.config, channel, self.memory, self.past.look(look.snapshot))
         applied = self._write(cycle)
         self.memory = cycle.memory_after(applied.done if applied else ())
         save_memory(self.state, self.memory)
@@ -128,7 +133,7 @@ class Daemon:
         if time.monotonic() - self.settings_read_s < SETTINGS_EVERY_S:
             return
         settings = self.cluster.settings()
-        found = findings(settings, self._wishes())
+        found = findings(settings, wishes_of(self.config))
         errors = [str(finding) for finding in found if finding.severity == "error"]
         if errors and not self.options.shadow:
             raise SlurmRefused("\n".join(errors))
@@ -136,16 +141,6 @@ class Daemon:
             for finding in found:
                 log.warning("cluster: %s", finding)
         self.settings, self.settings_read_s = settings, time.monotonic()
-
-    def _wishes(self) -> Wishes:
-        config = self.config
-        return Wishes(
-            partitions=frozenset(name for pool in config.pools for name in pool.partitions),
-            channel=config.ranks.channel,
-            interval_s=config.cycle.interval_s,
-            window=config.cycle.window,
-            high=config.ranks.high,
-        )
 
     def _log_decisions(self, now_s: int, applied: Applied | None) -> None:
         done = applied.done if applied else ()
@@ -229,7 +224,9 @@ class Daemon:
             if not self.options.shadow:
                 self.options.paths.heartbeat.unlink(missing_ok=True)
             reporter.stop()
-        log.info("stopped; own holds stay until slurmfaird or slurmfair-guard returns, or `slurmfair release-all`")
+        log.info(
+            "stopped; own holds stay until slurmfaird or slurmfair-guard returns, or `slurmfair release-all`"
+        )
         return 0
 
     def _turn(self) -> float:
@@ -309,7 +306,8 @@ def what_of(change: Change) -> str:
 def parser() -> argparse.ArgumentParser:
     defaults = default_paths()
     out = argparse.ArgumentParser(
-        prog="slurmfaird", description="Order a Slurm queue by quotas, time-based fair share and queue policies."
+        prog="slurmfaird",
+        description="Order a Slurm queue by quotas, time-based fair share and queue policies.",
     )
     out.add_argument("--config", type=Path, default=DEFAULT_CONFIG, help="policy file (default: %(default)s)")
     out.add_argument("--once", action="store_true", help="one cycle, then end")

@@ -18,6 +18,7 @@ _QUEUE_KEYS = tuple(row.key for row in (*POLICY_ROWS, FAIL_OPEN_ROW))
 POOL_KEYS = (*(row.key for row in POOL_ROWS if row.key == "place_grace"), *_QUEUE_KEYS)
 QUOTA_KEYS = (*(row.key for row in QUOTA_ROWS if row.key not in ("match", "quotas")), *_QUEUE_KEYS)
 FAIRSHARE_KEYS = {name: row.key for row in ALL_FAIRSHARE_ROWS for name in (row.key, *row.aliases)}
+_KEYS_OF_POOL = (*POOL_KEYS, *(f"fairshare.{row.key}" for row in ALL_FAIRSHARE_ROWS))
 
 
 class Setting(Protocol):
@@ -101,21 +102,23 @@ def _key_in_pool(pool: Pool, key: str) -> str:
         return key
     if short in FAIRSHARE_KEYS:
         return f"fairshare.{FAIRSHARE_KEYS[short]}"
-    *names, setting = [name for name in key.split(".") if name != "quotas"]
+    path, _, setting = key.rpartition(".")
+    names = [name for name in path.split(".") if name != "quotas"]
+    return "".join(f"quotas.{name}." for name in names) + _key_in_quota(pool, ".".join(names), setting, key)
+
+
+def _key_in_quota(pool: Pool, path: str, setting: str, key: str) -> str:
+    """Return a setting of a quota, or raise PolicyError with what is wrong about the whole key."""
     paths = [quota.path for quota in pool.quotas]
-    place = f"set {pool.name} {shortened(key)}"
-    if not names:
-        known = (*POOL_KEYS, *(f"fairshare.{row.key}" for row in ALL_FAIRSHARE_ROWS))
-        raise PolicyError([f"{place}: unknown setting; {nearest(key, known)}"])
-    if key.startswith(("fairshare.", "time_based_fairshare.")):
-        raise PolicyError([f"{place}: unknown setting; {nearest(short, tuple(FAIRSHARE_KEYS))}"])
-    if ".".join(names) not in paths:
-        raise PolicyError([f"{place}: unknown quota {'.'.join(names)!r}; {nearest('.'.join(names), paths)}"])
-    if setting not in QUOTA_KEYS:
-        raise PolicyError(
-            [f"{place}: unknown setting {setting!r} of a quota; {nearest(setting, QUOTA_KEYS)}"]
-        )
-    return "".join(f"quotas.{name}." for name in names) + setting
+    if path in paths and setting in QUOTA_KEYS:
+        return setting
+    if path in paths:
+        reason = f"unknown setting {shortened(setting)!r} of a quota; {nearest(setting, QUOTA_KEYS)}"
+    elif path and path not in ("fairshare", "time_based_fairshare", "window", "fairshare.window"):
+        reason = f"unknown quota {shortened(path)!r}; {nearest(path, paths)}"
+    else:
+        reason = f"unknown setting; {nearest(key, _KEYS_OF_POOL)}"
+    raise PolicyError([f"set {pool.name} {shortened(key)}: {reason}"])
 
 
 def _node(value: str, line: int, told: dict[int, str]) -> yl.Node:

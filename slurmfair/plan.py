@@ -17,6 +17,8 @@ from slurmfair.model import Bools, Bytes, Change, Coded, Codes, Ints
 from slurmfair.ranks import RankScale, spread
 from slurmfair.slurm.parse import Tag, with_tag
 
+USUAL_DEPTH = 16  # windows: all partitions have theirs within so many places, as a rule
+
 
 class Kind(IntEnum):
     """What a write is for."""
@@ -70,8 +72,9 @@ def plan_changes(pending: Pending, scale: RankScale, window: int, write_budget: 
     wanted, renumbered = _wanted_ranks(pending, scale, window)
     kind = _kinds(pending, wanted)
     rows, left_over = _in_order_of_writing(pending, kind, write_budget)
-    changes = tuple(_change(pending, int(row), Kind(kind[row]), int(wanted[row])) for row in rows)
-    counts = {k.name.lower(): int(np.count_nonzero(kind[rows] == k)) for k in Kind if k is not Kind.NOTHING}
+    changes = _changes(pending, rows, kind, wanted)
+    number = np.bincount(kind[rows], minlength=len(Kind)).tolist()
+    counts = {k.name.lower(): number[k] for k in Kind if k is not Kind.NOTHING}
     return Plan(changes, counts, left_over, renumbered, wanted)
 
 
@@ -90,11 +93,21 @@ def _wanted_ranks(pending: Pending, scale: RankScale, window: int) -> tuple[Ints
 
 def _window(pending: Pending, window: int, capacity: int) -> tuple[Ints, Ints, int]:
     """Return rows in the window by place, the unit of each (one a place, from 0), and the number of units."""
-    n = len(pending)
     n_places = int(pending.place.max(initial=-1)) + 1
+    row, unit, n_units, more = _window_within(pending, window, capacity, min(n_places, USUAL_DEPTH * window))
+    if more:
+        row, unit, n_units, _ = _window_within(pending, window, capacity, n_places)
+    return row, unit, n_units
+
+
+def _window_within(
+    pending: Pending, window: int, capacity: int, n_places: int
+) -> tuple[Ints, Ints, int, bool]:
+    """Return the same for the first places alone, and whether looking further could add any."""
+    n = len(pending)
     start, partitions, n_partitions = _partition_lists(pending.partition.values)
     row, unit = np.empty(n, np.int64), np.empty(n, np.int64)
-    n_rows, n_units = window_rows(
+    n_rows, n_units, more = window_rows(
         pending.place,
         pending.partition.codes,
         start,
@@ -107,7 +120,7 @@ def _window(pending: Pending, window: int, capacity: int) -> tuple[Ints, Ints, i
         row,
         unit,
     )
-    return row[:n_rows], unit[:n_rows], n_units
+    return row[:n_rows], unit[:n_rows], n_units, more and n_places <= int(pending.place.max())
 
 
 def _partition_lists(texts: tuple[str, ...]) -> tuple[Codes, Codes, int]:
@@ -157,21 +170,27 @@ def _in_order_of_writing(pending: Pending, kind: Bytes, write_budget: int) -> tu
     return rows, all_rows - len(rows)
 
 
-def _change(pending: Pending, row: int, kind: Kind, wanted: int) -> Change:
-    """Return the one write that makes a record what it shall be."""
-    job_id, text = int(pending.job_id[row]), pending.admin_comment[row]
-    rank = wanted if wanted > 0 and wanted != pending.rank[row] else None
-    match kind:
-        case Kind.HOLD | Kind.TAKE_OVER:
-            why = "must wait" if kind is Kind.HOLD else "must wait; was held by the gate"
-            return Change(job_id, hold=True, tag=with_tag(text, Tag.HOLD), why=why)
-        case Kind.RELEASE:
-            return Change(job_id, release=True, rank=rank, tag=with_tag(text, Tag.FREE), why=_place(pending, row))
-        case _:
-            pinned = bool(pending.pinned[row])
-            why = _place(pending, row) + ("; its priority was pinned" if pinned else "")
-            return Change(job_id, release=pinned, rank=rank, why=why)
+def _changes(pending: Pending, rows: Ints, kind: Bytes, wanted: Ints) -> tuple[Change, ...]:
+    """Return the one write for each of the rows that makes the record what it shall be."""
+    rank = np.where(wanted != pending.rank, wanted, 0)
+    columns = (pending.job_id, pending.place, pending.pinned, kind, rank, pending.admin_comment.codes)
+    texts = pending.admin_comment.values
+    return tuple(
+        _change(job_id, place, pinned, kind_of, rank or None, texts[text])
+        for job_id, place, pinned, kind_of, rank, text in zip(
+            *(c[rows].tolist() for c in columns), strict=True
+        )
+    )
 
 
-def _place(pending: Pending, row: int) -> str:
-    return f"may start, place {int(pending.place[row]) + 1}"
+def _change(job_id: int, place: int, pinned: bool, kind: int, rank: int | None, text: str) -> Change:
+    """Return the write of one record; `rank` is None where it stays."""
+    if place < 0:
+        why = "must wait" if kind == Kind.HOLD else "must wait; was held by the gate"
+        return Change(job_id, hold=True, tag=with_tag(text, Tag.HOLD), why=why)
+    why = f"may start, place {place + 1}"
+    if kind == Kind.RELEASE:
+        return Change(job_id, release=True, rank=rank, tag=with_tag(text, Tag.FREE), why=why)
+    if pinned:
+        return Change(job_id, release=True, rank=rank, why=f"{why}; its priority was pinned")
+    return Change(job_id, rank=rank, why=why)

@@ -101,7 +101,9 @@ def standings(jobs: JobTable, reasons: Bytes, now_s: int) -> Bytes:
     out[pending & jobs.cron] = Standing.CRON
     out[~pending] = Standing.ENDED
     out[(base == BaseState.RUNNING) | ((jobs.state & COMPLETING) != 0)] = Standing.RUNNING
-    out[(base == BaseState.RUNNING) & (jobs.priority == 0) & (tag == TAGS.index(Tag.HOLD))] = Standing.LATE_HOLD
+    out[(base == BaseState.RUNNING) & (jobs.priority == 0) & (tag == TAGS.index(Tag.HOLD))] = (
+        Standing.LATE_HOLD
+    )
     out[base == BaseState.SUSPENDED] = Standing.SUSPENDED
     return out
 

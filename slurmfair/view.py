@@ -129,7 +129,8 @@ def save(view: View, path: Path) -> None:
     ).encode()
     fresh = path.with_suffix(".new")
     with open(fresh, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
-        np.savez(file, head=np.frombuffer(head, dtype=np.uint8), **_prefixed(view.jobs))
+        columns = _prefixed(view.jobs) | {"head": np.frombuffer(head, dtype=np.uint8)}
+        np.savez(file, allow_pickle=False, **columns)
     fresh.replace(path)
 
 

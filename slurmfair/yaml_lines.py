@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NoReturn, TypeAlias
 
 import yaml
 
@@ -68,6 +68,7 @@ class _Open:
     entries: dict[str, Node] = field(default_factory=dict)
     key_lines: dict[str, int] = field(default_factory=dict)
     merged: list[Mapping] = field(default_factory=list)
+    merge_line: int | None = None
     key: Scalar | None = None
     size: int = 1
 
@@ -140,12 +141,7 @@ class _Builder:
     def take(self, event: yaml.Event) -> None:
         """Take the next event of the document."""
         line = event.start_mark.line + 1 if event.start_mark else 1
-        if isinstance(event, yaml.DocumentStartEvent):
-            if self.root is not None:
-                self._stop(line, "a second document; a policy file holds one")
-        elif isinstance(event, yaml.AliasEvent):
-            self._place(self._aliased(event.anchor or "", line), line)
-        elif isinstance(event, yaml.ScalarEvent):
+        if isinstance(event, yaml.ScalarEvent):
             self._refuse_tag(event, line)
             scalar = Scalar(event.value, not event.style, line)
             self._remember(event.anchor, scalar)
@@ -155,8 +151,12 @@ class _Builder:
             self._begin(isinstance(event, yaml.MappingStartEvent), event.anchor, line)
         elif isinstance(event, yaml.CollectionEndEvent):
             self._end()
+        elif isinstance(event, yaml.AliasEvent):
+            self._place(self._aliased(event.anchor or "", line), line)
+        elif isinstance(event, yaml.DocumentStartEvent) and self.root is not None:
+            self._stop(line, "a second document; a policy file holds one")
 
-    def _stop(self, line: int, reason: str) -> None:
+    def _stop(self, line: int, reason: str) -> NoReturn:
         self._problems.add(line, self.path(), reason)
         raise _Hopeless
 
@@ -177,7 +177,6 @@ class _Builder:
             self._stop(
                 line, f"*{shortened(anchor)} " + ("contains itself" if loops else "has no anchor before it")
             )
-            raise _Hopeless
         return node
 
     def _begin(self, mapping: bool, anchor: str | None, line: int) -> None:
@@ -219,19 +218,19 @@ class _Builder:
     def _key(self, node: Node, line: int) -> Scalar:
         if not isinstance(node, Scalar):
             self._stop(line, "a list or mapping as a key; keys are plain words")
-            raise _Hopeless
-        return Scalar(node.text, node.plain, line)
+        return node if node.line == line else Scalar(node.text, node.plain, line)  # an alias has its own line
 
     def _enter(self, parent: _Open, key: Scalar, value: Node) -> None:
-        if key.text in parent.key_lines:
-            first = parent.key_lines[key.text]
+        merges = key.text == MERGE and key.plain
+        first = parent.merge_line if merges else parent.key_lines.get(key.text)
+        if first is not None:
             self._problems.add(key.line, self.path(), f"given twice, first in line {first}; remove one")
-            return
-        parent.key_lines[key.text] = key.line
-        if key.text == MERGE and key.plain:
-            parent.merged += self._merge_sources(value, key.line)
+        elif merges:
+            parent.merge_line = key.line
+            parent.merged = list(self._merge_sources(value, key.line))
         else:
             parent.entries[key.text] = value
+            parent.key_lines[key.text] = key.line
 
     def _merge_sources(self, value: Node, line: int) -> Iterator[Mapping]:
         for source in value.items if isinstance(value, Sequence) else (value,):
@@ -242,7 +241,6 @@ class _Builder:
 
     def _merge(self, done: _Open) -> None:
         """Add what `<<` brings and the mapping does not say itself; the first of several sources wins."""
-        done.key_lines.pop(MERGE, None)
         for source in done.merged:
             for key, value in source.entries.items():
                 if key not in done.entries:

@@ -26,7 +26,6 @@ class Job:
     started: int = 0
     restarts: int = 0
     running: bool = False
-    since_s: int = 0  # a given order time
 
 
 @dataclass(frozen=True)
@@ -39,6 +38,7 @@ class Pass:
     dequeued: list[str]
     window: list[str]
     parked: list[str]
+    reasons: dict[str, str]  # of all that did not start
 
 
 @dataclass
@@ -180,6 +180,11 @@ class OneQuota:
             dequeued=dequeued,
             window=self.window(),
             parked=sorted(jobs[row].name for row in np.flatnonzero(decision.outcome == Outcome.PARKED)),
+            reasons={
+                job.name: Outcome(code).name
+                for job, code in zip(jobs, decision.outcome, strict=True)
+                if code not in (Outcome.STARTS, Outcome.PARKED)
+            },
         )
 
     def start(self, jobs: list[Job], decision: Decision) -> list[str]:

@@ -9,14 +9,16 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
-from tests.lab import Lab, LabError, Settings, conf, host, root
+from tests.lab import Lab, LabError, Settings, built, conf, host, root, space
 from tests.lab.jobs import parse_record
+from tests.lab.project import copy_changed
 from tests.lab.services import wait_until
 from tests.lab.settings import from_environment, from_json
 
@@ -149,6 +151,22 @@ def test_down_on_nothing_is_fine(settings: Settings) -> None:
 def test_status_of_nothing_says_so(settings: Settings) -> None:
     done = command("status", "--json", "--dir", str(settings.dir))
     assert (done.returncode, json.loads(done.stdout)) == (3, {"running": False})
+
+
+def test_only_compiled_parts_pass_from_one_lab_to_the_next(tmp_path: Path) -> None:
+    files = {"_core/usage.pyx": b"loop", "slurmfair/cycle.py": b"one"}
+    kept = built.folder(tmp_path / "cache", files)
+    first, second = tmp_path / "first", tmp_path / "second"
+    for name, content in {**files, "_core/usage.c": b"c", "build/lib/cycle.py": b"stale"}.items():
+        (first / name).parent.mkdir(parents=True, exist_ok=True)
+        (first / name).write_bytes(content)
+    built.save(kept, files, first)
+    copy_changed(files, second)
+    built.restore(kept, files, second)
+    assert (second / "_core/usage.c").read_bytes() == b"c"
+    assert not (second / "build").exists()
+    assert (second / "_core/usage.pyx").stat().st_mtime < (second / "_core/usage.c").stat().st_mtime
+    assert built.folder(tmp_path / "cache", {**files, "_core/usage.pyx": b"other"}) != kept
 
 
 # With Slurm
@@ -285,6 +303,25 @@ def test_an_interrupted_up_leaves_nothing(settings: Settings, stage: str, sig: s
     process.send_signal(sig)
     _, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (130, "lab: interrupted\n")
+    assert_nothing_remains(settings.dir)
+
+
+@on_slurm
+def test_an_interrupt_while_process_1_starts_leaves_nothing(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = space.open_door
+
+    def interrupted(*args):  # type: ignore[no-untyped-def]
+        door = opened(*args)
+        os.kill(os.getpid(), signal.SIGINT)  # held back until the door is known
+        return door
+
+    monkeypatch.setattr(space, "open_door", interrupted)
+    start_s = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        Lab(settings).up()
+    assert time.monotonic() - start_s < 10
     assert_nothing_remains(settings.dir)
 
 

@@ -39,7 +39,9 @@ def _as_sentence(change: Change) -> str:
 
 def plan_main(argv: list[str]) -> int:
     """Show what the daemon would write now, and why; nothing is written, to Slurm or to disk."""
-    given = _parser("plan", "Show what would be written to Slurm now, and why. Writes nothing.").parse_args(argv)
+    given = _parser("plan", "Show what would be written to Slurm now, and why. Writes nothing.").parse_args(
+        argv
+    )
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s", stream=sys.stderr)
     with tempfile.TemporaryDirectory() as folder:
         scratch = Paths(Path(folder) / "state", Path(folder) / "run")
@@ -65,7 +67,9 @@ def _copy_state(theirs: Paths, scratch: Paths) -> None:
         ):
             source.backup(target)
     except sqlite3.Error as err:
-        raise StateError(f"{theirs.database}: cannot be read ({err}); run this as root or as slurmfair") from err
+        raise StateError(
+            f"{theirs.database}: cannot be read ({err}); run this as root or as slurmfair"
+        ) from err
 
 
 def release_all_main(argv: list[str]) -> int:
@@ -137,4 +141,6 @@ def _first_asked_s(paths: Paths) -> int:
             note.write_text(str(int(time.time())))
         return int(note.read_text())
     except (OSError, ValueError) as err:
-        raise SlurmfairError(f"{note}: cannot be used ({err}); the guard must run as the daemon's account") from err
+        raise SlurmfairError(
+            f"{note}: cannot be used ({err}); the guard must run as the daemon's account"
+        ) from err

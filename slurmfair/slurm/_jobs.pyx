@@ -84,6 +84,7 @@ cdef extern from *:
 
     ctypedef struct job_desc_msg_t:
         char *admin_comment
+        char *array_inx
         unsigned int priority
         unsigned int site_factor
 
@@ -143,11 +144,12 @@ def reason_name(unsigned int number):
     return f"Reason{number}" if name is NULL else name.decode("utf-8", "replace")
 
 
-def update(unsigned int job_id, priority=None, site_factor=None, admin_comment=None):
+def update(unsigned int job_id, priority=None, site_factor=None, admin_comment=None, array_tasks=None):
     """Send one update of one job record, with what is given; return Slurm's error number, 0 for success.
 
     The priority is Slurm's (0 holds, 4294967295 releases), the site factor may be any value including 0,
-    the admin comment is bytes.
+    the admin comment is bytes. `array_tasks` is the most tasks of an array that may run at once, as the bytes
+    of a number, b"0" for no bound.
     """
     cdef job_desc_msg_t message
     cdef int code, error
@@ -159,6 +161,8 @@ def update(unsigned int job_id, priority=None, site_factor=None, admin_comment=N
         message.site_factor = <unsigned int> (<long long> NICE_OFFSET + <long long> site_factor)
     if admin_comment is not None:
         message.admin_comment = admin_comment  # the caller's bytes outlive the call
+    if array_tasks is not None:
+        message.array_inx = array_tasks
     with nogil:
         code = slurm_update_job(&message)
         error = errno

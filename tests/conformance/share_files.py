@@ -8,8 +8,13 @@ from typing import Any, TypedDict
 
 import numpy as np
 
+from slurmfair.config import FairShare, Window
 from slurmfair.fairshare import fair_shares
-from slurmfair.model import Floats, Quotas
+from slurmfair.ledger import Ledger, Rows, ledger_of
+from slurmfair.model import GPU, RESOURCES, UNSET_S, Floats, Quotas
+from slurmfair.runs import NO_PAUSES, Known
+from slurmfair.steps import CAPACITY, Steps, steps_of
+from slurmfair.usage import advance, allocated
 
 TOLERANCE = 1e-9  # relative, as the case files ask
 KAI_RESOURCES = ("gpu", "cpu", "memory")
@@ -151,8 +156,74 @@ def check_kai_fairshare_varying(case: Mapping[str, Any]) -> None:
     assert not all(wrong), "; ".join(wrong[0])
 
 
-HANDLERS: dict[str, Callable[..., None]] = {
+def flat(names: Iterable[str]) -> Quotas:
+    """Return quotas without parents, limits or anything deserved, weight 1."""
+    path = tuple(names)
+    n = len(path)
+    return Quotas(
+        path=path,
+        parent=np.full(n, -1, dtype=np.int32),
+        deserved=np.zeros((n, 1)),
+        limit=np.full((n, 1), inf),
+        weight=np.ones(n),
+        priority=np.full(n, 100),
+        resources=(GPU,),
+    )
+
+
+def ledger_of_jobs(jobs: Sequence[Mapping[str, Any]], now_s: int) -> Ledger:
+    """Return the ledger of jobs with `quota`, `start`, `end` (None while it runs) and `gpus`."""
+    amounts = np.zeros((len(jobs), len(RESOURCES)))
+    amounts[:, GPU] = [job["gpus"] for job in jobs]
+    n = len(jobs)
+    rows = Rows(
+        job_id=np.arange(1, n + 1),
+        start_s=np.array([job["start"] for job in jobs], dtype=np.int64),
+        end_s=np.array([UNSET_S if job["end"] is None else job["end"] for job in jobs], dtype=np.int64),
+        path=tuple(job["quota"] for job in jobs),
+        amounts=amounts,
+        known=np.full(n, Known.RECORD, dtype=np.uint8),
+        pauses=NO_PAUSES,
+    )
+    return ledger_of(rows, now_s)
+
+
+def gpu_steps(steps: Mapping[str, Sequence[Sequence[float]]]) -> Steps:
+    """Return steps of GPUs from lists of time and value by path."""
+    return steps_of(
+        [(int(t), path, (value, 0.0, 0.0)) for path, values in steps.items() for t, value in values]
+    )
+
+
+def check_usage(case: Mapping[str, Any]) -> None:
+    """Integrals over a window (SEMANTICS 7.1 and 7.2), by the history and, where it can, by one pass."""
+    now_s, quotas = case["now"], flat(case["deserved"])
+    fairshare = FairShare(
+        window=Window(type=case["window"]["type"], size_s=case["window"]["size"]),
+        half_life_s=case["half_life"],
+    )
+    ledger = ledger_of_jobs(case["jobs"], now_s)
+    steps = gpu_steps(case["deserved"] | {CAPACITY: case["capacity"]})
+    _, got = advance(None, ledger, steps, quotas, fairshare, now_s)
+    direct = allocated(ledger, quotas, now_s - case["window"]["size"], now_s, case["half_life"])
+    expected = case["expected"]
+    pairs = [
+        ("surplus", got.surplus[0, 0], expected["surplus_gpu_s"]),
+        ("capacity", got.capacity[0], expected["capacity_gpu_s"]),
+    ]
+    for i, name in enumerate(quotas.path):
+        pairs.append((f"{name} allocated", got.allocated[i, 0], expected["allocated_gpu_s"][name]))
+        pairs.append((f"{name} in one pass", direct[i, 0], expected["allocated_gpu_s"][name]))
+        pairs.append((f"{name} over quota", got.over_quota[i, 0], expected["over_quota_gpu_s"][name]))
+    wrong = [
+        f"{what}: {value!r}, expected {right!r}" for what, value, right in pairs if not close(value, right)
+    ]
+    assert not wrong, "; ".join(wrong)
+
+
+SHARE_CHECKS: dict[str, Callable[..., None]] = {
     "share_cases": check_share,
+    "usage_cases": check_usage,
     "kai_fairshare_cases": check_kai_fairshare,
     "kai_fairshare_nondeterministic": check_kai_fairshare_varying,
 }

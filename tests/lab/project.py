@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import host, root
+from . import built, host, root
 from .errors import LabError
 
 if TYPE_CHECKING:
@@ -30,10 +30,15 @@ def install_project(lab: Lab, source_dir: Path) -> bool:
     if mark.exists() and mark.read_text() == fingerprint:
         return False
     mark.unlink(missing_ok=True)
-    copy_changed(files, lab.path(SOURCES))
+    kept, target = built.folder(lab.settings.cache, files), lab.path(SOURCES)
+    is_first = not target.exists()
+    copy_changed(files, target)
+    if is_first:
+        built.restore(kept, files, target)
     install_requirements(lab, requirements(source_dir))
     pip = ["pip", "install", "-q", "--no-build-isolation", "--no-deps", "--no-index", "."]
     lab.run(pip, workdir=SOURCES, env=build_env(lab), timeout=BUILD_TIMEOUT_S)
+    built.save(kept, files, target)
     mark.write_text(fingerprint)
     return True
 

@@ -87,15 +87,15 @@ def start(settings: Settings, lower: Path) -> Space:
     pid, door = 0, None
     try:
         with held_signals():
-            door = open_door(settings, lower, lifeline_read, report_write)
-        os.close(lifeline_read)
-        os.close(report_write)
+            try:
+                door = open_door(settings, lower, lifeline_read, report_write)
+            finally:  # an end that stays open here would hide the death of process 1
+                os.close(lifeline_read)
+                os.close(report_write)
         pid = read_report(report_read)
     finally:
-        if not pid and door:
-            door.kill()  # process 1 dies with it
-            door.wait(STOP_TIMEOUT_S)
-            read_report(report_read)  # returns when process 1 has closed its end
+        if not pid:
+            shut(door, report_read)
             os.close(lifeline_write)
         os.close(report_read)
     if not pid:
@@ -104,6 +104,14 @@ def start(settings: Settings, lower: Path) -> Space:
     space = Space(pid, start_ticks(pid) or 0, settings.own_network)
     space.lifeline_fd, space.door = lifeline_write, door
     return space
+
+
+def shut(door: subprocess.Popen[bytes] | None, report_fd: int) -> None:
+    """Kill unshare, process 1 with it, and return when process 1 has closed its end of the report."""
+    if door is not None:
+        door.kill()
+        door.wait(STOP_TIMEOUT_S)
+        read_report(report_fd)
 
 
 @contextmanager

@@ -1,1 +1,1 @@
-"""Tests on a real Slurm, the one of tests/lab."""
+"""Tests on a real Slurm: tests/lab with the project installed in it."""

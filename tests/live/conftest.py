@@ -1,46 +1,49 @@
-"""The labs and agents that the live tests share."""
+"""The lab that all live tests share: brought up once, with the project installed in it."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from tests.lab import Lab
-from tests.live.agent import Agent
+from tests.lab import Lab, conf
+from tests.live.site import Site
 from tests.test_lab import NO_LAB
 
-TRACKED = "gres/gpu,gres/gpu:h100,gres/gpu:a100,gres/shard"
+HERE = Path(__file__).parent
+# A pass of the scheduler 1 s after a slot has become free, where Slurm's default is 3 s; else as the lab has it.
+SOONER = {"SchedulerParameters": f"{conf.SCHEDULING['SchedulerParameters']},batch_sched_delay=1"}
+RUNNING_LAB = "SLURMFAIR_LIVE_LAB"  # folder of a lab that is up, to save its start while tests are written
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Every test in this folder needs a live Slurm."""
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.slurm)
 
 
 @pytest.fixture(scope="session")
-def edge_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """Return a lab with shards and scrontab, and the project installed."""
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """Give a running lab with the project installed; skip with the reason where there can be none."""
     if NO_LAB is not None:
         pytest.skip(NO_LAB)
-    if running := os.environ.get(
-        "SLURMFAIR_EDGE_LAB"
-    ):  # a lab of one's own that runs already: quicker at work
-        lab = Lab.attach(running)
+    if folder := os.environ.get(RUNNING_LAB):
+        lab = Lab.attach(folder)
         lab.install_project()
         yield lab
         return
-    conf = {"AccountingStorageTRES": TRACKED, "ScronParameters": "enable"}
-    with Lab(dir=tmp_path_factory.mktemp("edge"), name="edge", shards=16, conf=conf) as lab:
+    with Lab(dir=tmp_path_factory.mktemp("lab"), name="live", conf=SOONER) as lab:
         lab.install_project()
         yield lab
 
 
 @pytest.fixture
-def lab(edge_lab: Lab) -> Lab:
-    """Return the lab with an empty queue."""
-    edge_lab.cancel_all()
-    return edge_lab
-
-
-@pytest.fixture
-def edge(lab: Lab) -> Iterator[Agent]:
-    """Return the edge of the daemon's own account."""
-    with Agent(lab) as agent:
-        yield agent
+def site(lab: Lab) -> Iterator[Site]:
+    """Give the site as one that never saw us; leave nothing running behind."""
+    one = Site(lab)
+    one.fresh()
+    yield one
+    one.stop()

@@ -1,0 +1,57 @@
+"""FIFO and Round Robin on a real Slurm: who starts, who is held, and when."""
+
+from __future__ import annotations
+
+from tests.live.site import Site
+
+POLICY = """
+version: 1
+cycle: {{interval: {{interval}}}}
+pools:
+  gpu:
+    partitions: [train, interactive]
+    resource: gres/gpu
+    quotas:
+      vision: {{match: {{accounts: [vision]}}, deserved: 16, policy: {policy}}}
+      speech: {{match: {{accounts: [speech]}}, deserved: 16, policy: {policy}}}
+"""
+BACKFILL_S = 5  # bf_interval of the lab
+
+
+def test_fifo_holds_jobs_behind_a_blocked_head_through_six_backfill_cycles(site: Site) -> None:
+    site.write_policy(POLICY.format(policy="fifo"))
+    filler = site.fill(28, user="eve")
+    site.start()
+    head = site.submit("--gpus=8", "-N1", "--time=1:00:00", user="ann")
+    site.wait_cycles(2)
+    smaller = site.submit_many([["--gpus=1", "--time=1"]] * 5, user="bob", seconds=20)
+    site.always(lambda: not site.running([head]), "head blocked", 1)
+    site.wait(lambda: len(site.held_by_us(smaller)) == 5, "five held")
+    site.always(lambda: not site.starts(smaller), "nobody passes the head", 6 * BACKFILL_S + 2)
+    site.end(*filler[:28])
+    site.wait(
+        lambda: len(site.starts([head, *smaller])) == 6, "all start", 3 * site.interval_s + BACKFILL_S + 5
+    )
+    assert site.starts([head, *smaller])[0] == head
+
+
+def test_a_prefix_of_ten_fitting_jobs_starts_in_one_cycle(site: Site) -> None:
+    site.write_policy(POLICY.format(policy="fifo"))
+    ids = site.submit_many([["--gpus=2", "--hold"]] * 10, user="ann")
+    site.lab.run(["scontrol", "release", *map(str, ids)])
+    site.once()
+    site.wait(lambda: len(site.running(ids)) == 10, "ten started", 15)
+
+
+def test_round_robin_starts_the_five_at_once(site: Site) -> None:
+    site.write_policy(POLICY.format(policy="round_robin"))
+    filler = site.fill(28, user="eve")
+    site.start()
+    head = site.submit("--gpus=8", "-N1", "--time=1:00:00", user="ann")
+    site.wait_cycles(2)
+    smaller = site.submit_many([["--gpus=1", "--time=2:00:00"]] * 5, user="bob")
+    site.wait(lambda: len(site.running(smaller)) == 4, "the four that fit", 10)
+    assert not site.held_by_us([head, *smaller])
+    assert site.states([head]) == ["PENDING"]
+    site.end(filler[0])
+    site.wait(lambda: len(site.running(smaller)) == 5, "the fifth", 10)
