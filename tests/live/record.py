@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.lab import Lab
 from tests.live.agent import Agent
-from tests.live.test_edge_read import submit_situations
+from tests.live.edge.test_read import submit_situations
 from tests.request_forms import FORMS
 
 

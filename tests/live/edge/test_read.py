@@ -241,6 +241,16 @@ def test_nothing_new_is_read_without_a_change_and_everything_after_one(lab: Lab,
     assert (before["nice"], after["nice"]) == (0, 5)
 
 
+def test_texts_that_are_no_utf_8_neither_stop_the_reading_nor_get_lost(lab: Lab, edge: Agent) -> None:
+    job_id = lab.sbatch("-H", "--job-name=n\udcff", "--comment=c\udcfe\udcff é", user="ann")
+    lab.run(["scontrol", "update", f"jobid={job_id}", "admincomment=a\udcff b"])
+    job = edge.job(job_id)
+    assert (job["name"], job["comment"]) == ("n\ufffd", "c\ufffd\ufffd é")
+    assert job["admin_comment"] == "a\udcff b"
+    edge.write(job_id, tag=f"{job['admin_comment']} slurmfair:hold")
+    assert edge.job(job_id)["admin_comment"] == "a\udcff b slurmfair:hold"
+
+
 @pytest.mark.slow
 def test_reading_costs_at_most_half_of_pyslurm(lab: Lab, edge: Agent) -> None:
     lab.submit_many([["-H", "-G1", f"--job-name=job{i}"] for i in range(2000)], user="ann")
