@@ -458,7 +458,10 @@ MATCHING = [
 @pytest.mark.parametrize(("first", "second"), NEVER_MATCHING)
 def test_a_rule_whose_jobs_are_all_taken_before_is_refused(first: str, second: str) -> None:
     told = mistakes_in(f"quotas:\n  q: {{match: {first}}}\n  r: {{match: {second}}}")
-    assert "p.yaml:8: pools.p.quotas.r.match: can never match: rules before it (line 7) take all its jobs" in told
+    assert (
+        "p.yaml:8: pools.p.quotas.r.match: can never match: rules before it (line 7) take all its jobs"
+        in told
+    )
 
 
 @pytest.mark.parametrize(("first", "second"), MATCHING)
