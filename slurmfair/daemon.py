@@ -19,6 +19,7 @@ from types import FrameType
 from slurmfair import __version__, notify
 from slurmfair.apply import Applied, Refusals, apply_changes
 from slurmfair.config import Config
+from slurmfair.config_cluster import wishes_of
 from slurmfair.config_file import load_policy
 from slurmfair.cycle import Channel, Cycle, look_at, run_cycle
 from slurmfair.errors import PolicyError, SlurmfairError, SlurmRefused, SlurmUnavailable, StateError
@@ -29,7 +30,7 @@ from slurmfair.overrides import overridden_where_possible
 from slurmfair.paths import DEFAULT_CONFIG, Paths, default_paths
 from slurmfair.publish import make_view
 from slurmfair.slurm.cluster import Cluster
-from slurmfair.slurm.settings import Settings, Wishes, findings
+from slurmfair.slurm.settings import Settings, findings
 from slurmfair.state import Override, State, lock
 from slurmfair.view import save as save_view
 
@@ -132,7 +133,7 @@ class Daemon:
         if time.monotonic() - self.settings_read_s < SETTINGS_EVERY_S:
             return
         settings = self.cluster.settings()
-        found = findings(settings, self._wishes())
+        found = findings(settings, wishes_of(self.config))
         errors = [str(finding) for finding in found if finding.severity == "error"]
         if errors and not self.options.shadow:
             raise SlurmRefused("\n".join(errors))
@@ -140,16 +141,6 @@ class Daemon:
             for finding in found:
                 log.warning("cluster: %s", finding)
         self.settings, self.settings_read_s = settings, time.monotonic()
-
-    def _wishes(self) -> Wishes:
-        config = self.config
-        return Wishes(
-            partitions=frozenset(name for pool in config.pools for name in pool.partitions),
-            channel=config.ranks.channel,
-            interval_s=config.cycle.interval_s,
-            window=config.cycle.window,
-            high=config.ranks.high,
-        )
 
     def _log_decisions(self, now_s: int, applied: Applied | None) -> None:
         done = applied.done if applied else ()

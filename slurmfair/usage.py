@@ -18,7 +18,7 @@ from slurmfair._core import decay_tables, interval_sums, sweep
 from slurmfair.config import FairShare
 from slurmfair.events import StepTable, all_events, fresh_events, in_order, nodes_of, step_events, step_table
 from slurmfair.fairshare import siblings
-from slurmfair.ledger import Ledger
+from slurmfair.ledger import RECENT_S, Ledger
 from slurmfair.model import Codes, Floats, Ints, Quotas
 from slurmfair.steps import Steps
 from slurmfair.windows import window_start
@@ -135,7 +135,7 @@ class History:
     logged: int
     head: Cursor  # at the latest moment that is certain
     tail: Cursor  # at the beginning of the window, or where the head is if that is earlier
-    whole: bool  # false if the ledger's bulk has events after the head
+    whole: bool  # false if the ledger's bulk had events after the head when it was built
 
     def follows(self, ledger: Ledger, steps: Steps, quotas: Quotas, half_life_s: float) -> bool:
         """Tell whether nothing has changed but what came after the head."""
@@ -143,6 +143,7 @@ class History:
         head_s = self.origin_s + self.head.at
         return (
             self.whole
+            and ledger.read_s - head_s <= RECENT_S
             and self.decay.half_life_s == half_life_s
             and _same_tree(self.quotas, quotas)
             and ledger.altered_since(self.version) > head_s

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -92,22 +92,22 @@ def trees(draw: st.DrawFn) -> list[int]:
 @st.composite
 def rooms(draw: st.DrawFn) -> Room:
     """Return one to three kinds of nodes, some of the configured ones down."""
-    sizes = draw(st.lists(st.sampled_from([1, 2, 4, 8]), min_size=1, max_size=3))
+    sizes = draw(st.lists(st.sampled_from([2, 4, 4, 8]), min_size=1, max_size=3))
     width = max(sizes) + 1
     shape = np.zeros((len(sizes), width), np.int64)
     down = np.array([draw(st.integers(0, 1)) for _ in sizes])
     for kind, size in enumerate(sizes):
-        for level in draw(st.lists(st.integers(0, size), max_size=4)):
+        for level in draw(st.lists(st.integers(0, size), min_size=1, max_size=5)):
             shape[kind, level] += 1
     size = np.array(sizes)
     nodes = shape.sum(axis=1) + down
     free = int((shape * np.arange(width)).sum())
     total = int((shape.sum(axis=1) * size).sum())
-    cpus = draw(st.integers(0, 3)) * 4 + free * 2
+    cpus = draw(st.sampled_from([0, 4, 16, 16])) + free * 2
     return Room(
         capacity=np.array([total, 2 * total + 16, 1000]),
         configured=np.array([total + int((down * size).sum()), 2 * total + 32, 1000]),
-        free=np.array([free, cpus, draw(st.sampled_from([1000, 10]))]),
+        free=np.array([free, cpus, draw(st.sampled_from([1000, 1000, 10]))]),
         class_name=tuple(f"k{kind}" for kind in range(len(sizes))),
         class_configured=nodes * size,
         class_nodes=nodes,
@@ -125,7 +125,7 @@ def queues(draw: st.DrawFn, leaves: list[int], n_kinds: int, most: int = 12) -> 
     n = draw(st.integers(0, most))
     waiting = column(draw, st.integers(0, 12), n) * 50
     times = st.sampled_from([0, 0, 10, 29, 30, 299, 300, 700])
-    gpus = column(draw, st.sampled_from([0, 1, 1, 2, 2, 3, 4, 8]), n)
+    gpus = column(draw, st.sampled_from([1, 1, 2, 8, 1, 2, 6, 3, 4, 0, 12]), n)
     return Queue(
         entry_id=np.arange(1, n + 1),
         leaf=column(draw, st.sampled_from(leaves), n, np.int32),
@@ -139,7 +139,7 @@ def queues(draw: st.DrawFn, leaves: list[int], n_kinds: int, most: int = 12) -> 
         nodes=column(draw, st.sampled_from([0, 1, 1, 1, 2, 3]), n),
         tasks=column(draw, st.sampled_from([1, 1, 1, 2, 5]), n),
         time_limit_s=column(draw, st.sampled_from([10, 60, 600, FOREVER_S]), n),
-        classes=column(draw, st.integers(1, 2**n_kinds - 1), n, np.uint64),
+        classes=column(draw, st.sampled_from([2**n_kinds - 1, *range(1, 2**n_kinds)]), n, np.uint64),
         lane=column(draw, st.integers(0, 2), n, np.int32),
         unplaced=column(draw, st.sampled_from([0, 0, 0, 0, 1]), n, np.bool_),
         leading_since_s=np.where(
@@ -181,14 +181,14 @@ def pools(draw: st.DrawFn, most: int = 12) -> PoolCase:
             cells[leaf] = [draw(values) for _ in resources]
         return summed(cells, parent) if sums else cells
 
-    limits = st.sampled_from([np.inf, np.inf, 0.0, 2.0, 4.0, 8.0])
-    fair_share = table(st.sampled_from([0.0, 1.0, 2.5, 4.0, 8.0, 64.0]))
+    limits = st.sampled_from([np.inf] * 8 + [8.0, 4.0, 2.0, 0.0])
+    fair_share = table(st.sampled_from([0.0, 64.0, 2.5, 12.0, 8.0]))
     return PoolCase(
         queue=draw(queues(leaves, n_kinds, most)),
         quotas=Quotas(
             path=tuple(f"q{draw(st.integers(0, 9))}.{q}" for q in range(n)),
             parent=np.array(parent, np.int32),
-            deserved=table(st.sampled_from([0.0, 0.0, 2.0, 4.0])),
+            deserved=table(st.sampled_from([0.0, 0.0, 0.0, 4.0])),
             limit=table(limits, sums=False),
             weight=np.ones(n),
             priority=column(draw, st.sampled_from([100, 100, 200]), n),
@@ -201,4 +201,24 @@ def pools(draw: st.DrawFn, most: int = 12) -> PoolCase:
         fairshare=draw(fairshares),
         entitlement=draw(st.sampled_from([None, np.floor(fair_share)])),
         running=draw(st.none() | runnings(n_kinds)),
+    )
+
+
+@st.composite
+def contended(draw: st.DrawFn) -> PoolCase:
+    """Return a pool without limits in which some quotas are owed all and others nothing: reservations abound."""
+    case = draw(pools(most=16))
+    n = len(case.quotas)
+    owed = column(draw, st.sampled_from([0, 64]), n).astype(np.float64)
+    for quota in range(n):  # who is owed something may have it from those above
+        if owed[quota] and case.quotas.parent[quota] >= 0:
+            owed[case.quotas.parent[quota]] = 999.0
+    resources = len(case.quotas.resources)
+    return replace(
+        case,
+        quotas=replace(case.quotas, limit=np.full((n, resources), np.inf)),
+        policies=tuple(replace(policy, name="round_robin") for policy in case.policies),
+        entitlement=np.repeat(owed[:, None], resources, axis=1),
+        fairshare=replace(case.fairshare, enforce="holdback"),
+        running=draw(st.none() | runnings(len(case.room.shape))),
     )

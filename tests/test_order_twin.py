@@ -7,12 +7,10 @@ from hypothesis import given, settings
 
 from slurmfair.order import rank_order
 from tests.reference import order_out
-from tests.strategies import PoolCase, pools
+from tests.strategies import PoolCase, contended, pools
 
 
-@settings(max_examples=400, deadline=None)
-@given(pools())
-def test_the_kernel_decides_as_the_slow_model(case: PoolCase) -> None:
+def check_agreement(case: PoolCase) -> None:
     made, decision = case.slowly(), case.decide()
 
     def column(name: str) -> list[object]:
@@ -31,3 +29,15 @@ def test_the_kernel_decides_as_the_slow_model(case: PoolCase) -> None:
     assert decision.may_start.tolist() == column("may_start")
     assert rank_order(decision, case.queue).tolist() == order_out(made)
     assert np.array_equal(np.sort(rank_order(decision, case.queue)), np.flatnonzero(decision.open))
+
+
+@settings(max_examples=300, deadline=None)
+@given(pools())
+def test_the_kernel_decides_as_the_slow_model(case: PoolCase) -> None:
+    check_agreement(case)
+
+
+@settings(max_examples=300, deadline=None)
+@given(contended())
+def test_the_kernel_holds_back_as_the_slow_model(case: PoolCase) -> None:
+    check_agreement(case)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import signal
 import time
@@ -13,6 +12,7 @@ from typing import Any
 from slurmfair.model import Outcome
 from slurmfair.view import load
 from tests.lab import Lab
+from tests.live.controller import ControllerLog, Update
 
 STATE, RUN, POLICY = "/var/lib/slurmfair", "/run/slurmfair", "/etc/slurmfair/policy.yaml"
 DAEMON_USER = "slurmfair"
@@ -38,8 +38,10 @@ class Site:
     lab: Lab
     interval_s: float = 1.0
     daemon: Any = None
-    log: list[str] = field(default_factory=list)
-    _runs: Iterable[int] = field(default_factory=itertools.count)
+    controller: ControllerLog = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.controller = ControllerLog(self.lab.path("/var/log/slurm/slurmctld.log"))
 
     # -- the daemon ------------------------------------------------------------------------------------
 
@@ -139,6 +141,16 @@ class Site:
             and "slurmfair:hold" in jobs[one]["admin_comment"]
         ]
 
+    def start_s(self, ids: Iterable[int]) -> list[int]:
+        """Return when each of the jobs started, in whole seconds."""
+        jobs = self.jobs()
+        return [int(jobs[one]["start_time"]["number"]) for one in ids]
+
+    def our_updates(self) -> list[Update]:
+        """Return the updates that the daemon's account asked for, by slurmctld's log."""
+        uid, _ = self.lab.ids(DAEMON_USER)
+        return [update for update in self.controller.updates() if update.uid == uid]
+
     def starts(self, ids: Iterable[int]) -> list[int]:
         """Return the started jobs by start time; ties by id."""
         jobs = self.jobs()
@@ -193,6 +205,7 @@ class Site:
         self.lab.run(["rm", "-rf", STATE, RUN])
         self.lab.run(["install", "-d", "-o", DAEMON_USER, "-g", DAEMON_USER, STATE, RUN])
         self.lab.path("/var/log/slurmfaird.log").write_text("")
+        self.controller.clear()
 
     def view(self) -> dict[str, Any]:
         """Return what `slurmfair status --json` says."""
