@@ -179,7 +179,7 @@ def decision_of(
         position=result.position,
         first_attempt_s=first_attempt_s,
         leading_since_s=leading_since(queue, still, progress, judged, settings, now_s),
-        open=(result.outcome == Outcome.STARTS) | result.opened.view(np.bool_),
+        may_start=result.starts + result.more,
         allocated=result.allocated,
     )
 
@@ -188,7 +188,7 @@ def is_open(decision: Decision) -> Bools:
     """Tell which entries Slurm may start now.
 
     All that start, and those that only wait for room (CAPACITY, PLACEMENT), as far as the limits bear
-    that Slurm starts all of them between two passes.
+    that Slurm starts all of them between two passes and nobody's reservation is in danger.
     """
     return decision.open
 
