@@ -71,6 +71,4 @@ def by_turns(*subjects: Callable[[], object], repeats: int = REPEATS) -> tuple[T
 
 def ratio(name: str, subject: Times, yardstick: Times, most: float) -> Line:
     """Return the line that compares two medians."""
-    return Line(
-        name, subject.median / yardstick.median, most, detail=f"{subject}  against  {yardstick}"
-    )
+    return Line(name, subject.median / yardstick.median, most, detail=f"{subject}  against  {yardstick}")

@@ -88,7 +88,7 @@ def _read_top(root: yl.Node, spot: Spot) -> Config:
         ranks=fill(Ranks(), RANKS_ROWS, ranks),
         job_priority=fill(JobPriority(qos={}), JOB_PRIORITY_ROWS, job_priority),
     )
-    return fill(config, [row for row in TOP_ROWS if row.key == "fail_open_after"], values)
+    return fill(config, TOP_ROWS, values)
 
 
 def _read_pools(node: yl.Node, spot: Spot) -> list[Tree]:
@@ -111,23 +111,17 @@ def _read_pools(node: yl.Node, spot: Spot) -> list[Tree]:
 def _read_pool(name: str, node: yl.Node, spot: Spot) -> Tree:
     values = read_section(node, ALL_POOL_ROWS, spot)
     found = values.found
-    pool = fill(replace(POOL, name=name), [row for row in POOL_ROWS if row.key in POOL_FIELDS], values)
+    pool = fill(replace(POOL, name=name), POOL_ROWS, values)
     if found.get("partitions") == ():
         (spot / "partitions").report(values.line_of("partitions"), "an empty list; a pool has partitions")
     fairshare_node = found.get("fairshare", yl.Mapping({}, {}, node.line))
     fairshare = read_section(fairshare_node, ALL_FAIRSHARE_ROWS, spot / "fairshare")
     pool = replace(pool, fairshare=_fairshare(fairshare, "fairshare" in found, spot / "fairshare"))
     tree = Tree(pool, spot, values, fairshare)
-    inherited = replace(
-        fill(QUOTA, [FAIL_OPEN_ROW], values),
-        policy=fill(QUOTA.policy, POLICY_ROWS, values),
-    )
+    inherited = replace(fill(QUOTA, (FAIL_OPEN_ROW,), values), policy=fill(QUOTA.policy, POLICY_ROWS, values))
     if "quotas" in found:
         read_quotas(found["quotas"], tree, spot / "quotas", inherited)
     return tree
-
-
-POOL_FIELDS = ("partitions", "resource", "place_grace")
 
 
 def _fairshare(values: Values, given: bool, spot: Spot) -> FairShare:
@@ -164,18 +158,19 @@ def _resolve_unmatched(node: yl.Node, trees: list[Tree], spot: Spot) -> None:
         return
     if path == LEAVE:
         return
-    places = {tree: tree.leaf_of_path(path) for tree in trees}
-    if not any(leaf is not None for leaf in places.values()):
-        places = {
-            tree: tree.leaf_of_path(path.removeprefix(tree.pool.name + "."))
-            for tree in trees
-            if path.startswith(tree.pool.name + ".")
-        }
-    for tree, leaf in places.items():
-        if leaf is not None:
-            tree.pool = replace(tree.pool, unmatched=leaf)
-    if not any(leaf is not None for leaf in places.values()):
-        leaves = [quota.path for tree in trees for quota in tree.pool.quotas if quota.is_leaf]
+    leaves = _leaves_named(path, trees)
+    for tree, leaf in leaves.items():
+        tree.pool = replace(tree.pool, unmatched=leaf)
+    if not leaves:
+        paths = [quota.path for tree in trees for quota in tree.pool.quotas if quota.is_leaf]
         spot.report(
-            node.line, f"{shortened(path)!r} is no leaf of the quotas; {nearest(path, [LEAVE, *leaves])}"
+            node.line, f"{shortened(path)!r} is no leaf of the quotas; {nearest(path, [LEAVE, *paths])}"
         )
+
+
+def _leaves_named(path: str, trees: list[Tree]) -> dict[Tree, int]:
+    """Return the leaf of this path in every pool that has it, else the one that `pool.path` names."""
+    in_any = {tree: leaf for tree in trees if (leaf := tree.leaf_of_path(path)) is not None}
+    pool, _, rest = path.partition(".")
+    here = [tree for tree in trees if tree.pool.name == pool]
+    return in_any or {tree: leaf for tree in here if (leaf := tree.leaf_of_path(rest)) is not None}

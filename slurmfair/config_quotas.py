@@ -17,7 +17,6 @@ from slurmfair.problems import nearest, shortened
 
 MOST = 1e12  # units of a resource
 SELF = "self"
-_OWN_ROWS = (*(row for row in QUOTA_ROWS if row.key in ("weight", "priority")), FAIL_OPEN_ROW)
 _MEMORY = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)([MGT])", re.ASCII)
 _MIB = {"M": 1, "G": 1024, "T": 1024 * 1024}
 
@@ -68,7 +67,7 @@ def _read_quota(node: yl.Node, tree: Tree, spot: Spot, inherited: Quota) -> None
     found = values.found
     resources = tree.pool.resources
     quota = replace(
-        fill(inherited, _OWN_ROWS, values),
+        fill(inherited, (*QUOTA_ROWS, FAIL_OPEN_ROW), values),
         policy=fill(inherited.policy, POLICY_ROWS, values),
         is_leaf="quotas" not in found,
         deserved=_read_amounts(found.get("deserved"), resources, spot / "deserved", 0.0),
@@ -137,7 +136,7 @@ def _read_rule(node: yl.Node, tree: Tree, spot: Spot) -> Match:
     taker = tree.rules.add(match, node.line, tree.pool.partitions)
     if taker is not None and not foreign:
         spot.report(
-            node.line, f"can never match: the rule of line {taker} takes all its jobs; put this one first"
+            node.line, f"can never match: rules before it (line {taker}) take all its jobs; put this one first"
         )
     return match
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import product
 from math import prod
 
 from slurmfair.config import Match
 
-MOST_POINTS = (
-    100  # combinations of names looked at in one rule; larger rules are compared with one rule at a time
-)
+MOST_POINTS = 100  # combinations of names looked at; a longer rule is compared with one rule at a time
 _WILD = ""  # stands for all names that no rule lists
 
 
@@ -23,12 +22,13 @@ class RuleIndex:
         self._count: Counter[tuple[int, str]] = Counter()
 
     def add(self, match: Match, line: int, partitions: Iterable[str]) -> int | None:
-        """Add a rule; return the line of a rule that leaves it no job, None if it can match.
+        """Add a rule of a pool with these partitions; return the line of one that leaves it no job, None if it can match.
 
-        A rule that lists every partition of the pool lists none.
+        A rule that names no partition has all of the pool. Jobs with several partitions need no look of their own:
+        what is taken in each of them is taken.
         """
-        narrowed = _without_all(match, frozenset(partitions))
-        lists = _lists(narrowed)
+        narrowed = replace(match, partitions=match.partitions or frozenset(partitions))
+        lists = tuple(tuple(sorted(names)) or (_WILD,) for names in _sets(narrowed))
         taker = self._taker(narrowed, lists)
         key = self._rarest(lists)
         for name in lists[key]:
@@ -39,7 +39,7 @@ class RuleIndex:
         """Return which of the four lists to file a rule under: the one whose names are seen least."""
         self._count.update((dimension, name) for dimension, names in enumerate(lists) for name in names)
         listed = [dimension for dimension in range(4) if lists[dimension] != (_WILD,)]
-        return min(listed or range(4), key=lambda dim: sum(self._count[dim, name] for name in lists[dim]))
+        return min(listed or (0,), key=lambda dim: sum(self._count[dim, name] for name in lists[dim]))
 
     def _taker(self, match: Match, lists: tuple[tuple[str, ...], ...]) -> int | None:
         if prod(len(names) for names in lists) <= MOST_POINTS:
@@ -62,16 +62,6 @@ class RuleIndex:
 
 def _sets(match: Match) -> tuple[frozenset[str], ...]:
     return (match.accounts, match.users, match.qos, match.partitions)
-
-
-def _lists(match: Match) -> tuple[tuple[str, ...], ...]:
-    return tuple(tuple(sorted(names)) or (_WILD,) for names in _sets(match))
-
-
-def _without_all(match: Match, partitions: frozenset[str]) -> Match:
-    if not partitions <= match.partitions:
-        return match
-    return Match(match.accounts, match.users, match.qos)
 
 
 def _takes(rule: Match, point: tuple[str, ...]) -> bool:

@@ -14,23 +14,8 @@ from slurmfair.config import (
     QueuePolicy,
     Quota,
 )
-from slurmfair.config_kinds import (
-    CRON,
-    LEVEL,
-    LEVELS,
-    MOMENT,
-    NAMES,
-    PATTERN,
-    TRUTH,
-    ZONE,
-    Kind,
-    choice,
-    duration,
-    nodes,
-    number,
-    several,
-    whole,
-)
+from slurmfair.config_kinds import LEVEL, TRUTH, Kind, choice, duration, nodes, number, several, whole
+from slurmfair.config_words import CRON, LEVELS, MOMENT, NAMES, PATTERN, ZONE
 from slurmfair.model import RESOURCES
 
 HIGHEST_RANK = 2_147_483_645  # the largest site_factor that Slurm took (SLURM.md 7)
@@ -44,7 +29,8 @@ RESOURCE = Kind(
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One key. Dots in `key` and `aliases` are mappings; `field` is the attribute of the section's dataclass.
+    """One key. Dots in `key` and `aliases` are mappings; `field` is the attribute of the section's dataclass, ""
+    where code of its own makes something of the value.
 
     `without` says what holds where the key is left out and no dataclass has a default for it.
     """
@@ -122,9 +108,9 @@ MATCH_ROWS = (
     Row("partitions", "partitions", NAMES, "one of the job's partitions is one of these"),
 )
 QUOTA_ROWS = (
-    Row("match", "matches", nodes("a rule, or a list of rules"), "which jobs belong to the quota", without="none"),
-    Row("deserved", "deserved", nodes("a number, or a mapping by resource"), "what it may always have, in units of the resource", without="0; for an inner quota the sum of its quotas"),
-    Row("limit", "limit", nodes("a number, or a mapping by resource"), "what it may never pass; -1 for no limit", without="no limit"),
+    Row("match", "", nodes("a rule, or a list of rules"), "which jobs belong to the quota", without="none"),
+    Row("deserved", "", nodes("a number, or a mapping by resource"), "what it may always have, in units of the resource", without="0; for an inner quota the sum of its quotas"),
+    Row("limit", "", nodes("a number, or a mapping by resource"), "what it may never pass; -1 for no limit", without="no limit"),
     Row("weight", "weight", number(most=1e9), "its part of what is left over, against its siblings"),
     Row("priority", "priority", whole(0, 1_000_000_000), "siblings of higher priority take what is left over first"),
     Row("quotas", "", nodes("a mapping of names to quotas"), "quotas below this one", without="none"),
@@ -132,18 +118,18 @@ QUOTA_ROWS = (
 POOL_ROWS = (
     Row("partitions", "partitions", NAMES, "partitions whose nodes are divided together", required=True),
     Row("resource", "resources", RESOURCE, "what is divided, the main resource first"),
-    Row("fairshare", "fairshare", nodes("a mapping"), "time-based fair share", ("time_based_fairshare",), without="off"),
+    Row("fairshare", "", nodes("a mapping"), "time-based fair share", ("time_based_fairshare",), without="off"),
     Row("place_grace", "place_grace_s", duration(positive=True), "time that Slurm has to start a job that may start"),
-    Row("quotas", "quotas", nodes("a mapping of names to quotas"), "the teams that share the pool", required=True),
+    Row("quotas", "", nodes("a mapping of names to quotas"), "the teams that share the pool", required=True),
 )
 TOP_ROWS = (
     Row("version", "", choice("1"), "version of the format", required=True),
-    Row("cycle", "cycle", nodes("a mapping"), "the daemon's rhythm", without="as below"),
-    Row("ranks", "ranks", nodes("a mapping"), "the numbers written to Slurm", without="as below"),
-    Row("job_priority", "job_priority", nodes("a mapping"), "where a job's priority 1 to 9 comes from", without="as below"),
-    Row("unmatched", "unmatched", nodes("`leave`, or the path of a quota"), "what becomes of jobs that no rule matches", without="leave"),
+    Row("cycle", "", nodes("a mapping"), "the daemon's rhythm", without="as below"),
+    Row("ranks", "", nodes("a mapping"), "the numbers written to Slurm", without="as below"),
+    Row("job_priority", "", nodes("a mapping"), "where a job's priority 1 to 9 comes from", without="as below"),
+    Row("unmatched", "", nodes("`leave`, or the path of a quota"), "what becomes of jobs that no rule matches", without="leave"),
     Row("fail_open_after", "fail_open_after_s", duration(positive=True), "time without the daemon after which held jobs are freed"),
-    Row("pools", "pools", nodes("a mapping of names to pools"), "parts of the cluster that are divided on their own", required=True),
+    Row("pools", "", nodes("a mapping of names to pools"), "parts of the cluster that are divided on their own", required=True),
 )
 # fmt: on
 ALL_QUOTA_ROWS = (*QUOTA_ROWS, *POLICY_ROWS, FAIL_OPEN_ROW)

@@ -34,7 +34,7 @@ class Values:
 
 def fill(base: T, rows: Iterable[Row], values: Values) -> T:
     """Return `base` with every field that the section sets."""
-    told = {row.field: values.found[row.key] for row in rows if row.key in values.found}
+    told = {row.field: values.found[row.key] for row in rows if row.field and row.key in values.found}
     return replace(base, **told) if told else base
 
 
@@ -43,13 +43,19 @@ def read_section(node: yl.Node, rows: tuple[Row, ...], spot: Spot) -> Values:
     values = Values(node.line)
     if not _read_keys(node, rows, spot, "", values):
         return values
+    if spot.overrides:
+        _lay_over(rows, spot, values)
+    for row in rows:
+        if row.required and row.key not in values.lines:
+            spot.report(node.line, f"{row.key} is missing; give {row.kind.says}")
+    return values
+
+
+def _lay_over(rows: tuple[Row, ...], spot: Spot, values: Values) -> None:
     for row in rows:
         told = spot.overrides.get(f"{spot.path}.{row.key}")
         if told is not None:
             _read_value(row, told, told.line, spot / row.key, values)
-        if row.required and row.key not in values.lines:
-            spot.report(node.line, f"{row.key} is missing; give {row.kind.says}")
-    return values
 
 
 def _read_keys(node: yl.Node, rows: tuple[Row, ...], spot: Spot, prefix: str, values: Values) -> bool:

@@ -42,9 +42,6 @@ Section: TypeAlias = (
 )
 Block: TypeAlias = "dict[str, str | Block]"
 
-_OWN_QUOTA_ROWS = tuple(row for row in QUOTA_ROWS if row.key in ("weight", "priority"))
-_OWN_POOL_ROWS = tuple(row for row in POOL_ROWS if row.key in ("partitions", "resource", "place_grace"))
-_FAIL_OPEN_AFTER_ROWS = tuple(row for row in TOP_ROWS if row.key == "fail_open_after")
 _EMPTY = Config((), Cycle(), Ranks(), JobPriority(qos={}))
 
 REFERENCE: tuple[tuple[str, str, tuple[tuple[tuple[Row, ...], Section], ...]], ...] = (
@@ -76,7 +73,7 @@ def effective_yaml(config: Config) -> str:
         "ranks": _settings(RANKS_ROWS, config.ranks),
         "job_priority": _settings(JOB_PRIORITY_ROWS, config.job_priority),
         "unmatched": _unmatched(config.pools),
-        **_settings(_FAIL_OPEN_AFTER_ROWS, config),
+        **_settings(TOP_ROWS, config),
         "pools": {quoted(pool.name): _pool(pool) for pool in config.pools},
     }
     return "\n".join(_lines(block, "")) + "\n"
@@ -110,7 +107,7 @@ def _settings(rows: Iterable[Row], section: Section) -> Block:
     """Return the keys of a section with their values; keys that stand for nothing are left out."""
     block: Block = {}
     for row in rows:
-        value = getattr(section, row.field)
+        value = getattr(section, row.field) if row.field else None
         if value is None or (value == "" and row.key == "window.cron"):
             continue
         *outer, key = row.key.split(".")
@@ -135,7 +132,7 @@ def _unmatched(pools: tuple[Pool, ...]) -> str:
 
 def _pool(pool: Pool) -> Block:
     fairshare = _settings(FAIRSHARE_ROWS, pool.fairshare) | _settings(WINDOW_ROWS, pool.fairshare.window)
-    return _settings(_OWN_POOL_ROWS, pool) | {"fairshare": fairshare, "quotas": _quotas(pool, -1)}
+    return _settings(POOL_ROWS, pool) | {"fairshare": fairshare, "quotas": _quotas(pool, -1)}
 
 
 def _quotas(pool: Pool, parent: int) -> Block:
@@ -154,8 +151,8 @@ def _quota(pool: Pool, index: int, quota: Quota) -> Block:
         block["match"] = "[" + ", ".join(_match(match) for match in own.matches) + "]"
     block["deserved"] = _amounts(pool, quota.deserved)
     block["limit"] = _amounts(pool, quota.limit)
-    block |= _settings(_OWN_QUOTA_ROWS, quota)
-    block |= _settings((*POLICY_ROWS,), quota.policy) | _settings((FAIL_OPEN_ROW,), quota)
+    block |= _settings(QUOTA_ROWS, quota)
+    block |= _settings(POLICY_ROWS, quota.policy) | _settings((FAIL_OPEN_ROW,), quota)
     if not quota.is_leaf:
         block["quotas"] = _quotas(pool, index)
     return block

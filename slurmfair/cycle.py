@@ -72,22 +72,32 @@ class Cycle:
         return replace(self.memory, blanked={**self.memory.blanked, **classes})
 
 
-def run_cycle(
-    reading: Reading,
-    config: Config,
-    channel: Channel,
-    memory: Memory,
-    usage: Mapping[str, PoolUsage] | None = None,
-) -> Cycle:
-    """Return everything that follows from one reading. `usage` is the history of each pool, by name."""
-    jobs, now_s = reading.jobs, reading.now_s
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A reading made sense of: what a decision and the history start from."""
+
+    snapshot: Snapshot
+    reasons: Bytes = field(repr=False)  # classes of reasons, an index into standing.WAITS
+    blanked: Mapping[int, int] = field(repr=False)
+
+
+def look_at(reading: Reading, config: Config, memory: Memory) -> Look:
+    """Return the reading as a snapshot of the pools."""
     reasons, blanked = _seen_reasons(reading, memory.blanked)
-    standing = standings(jobs, reasons, now_s)
-    snapshot = take_snapshot(reading, standing, config)
+    standing = standings(reading.jobs, reasons, reading.now_s)
+    return Look(take_snapshot(reading, standing, config), reasons, blanked)
+
+
+def run_cycle(
+    look: Look, config: Config, channel: Channel, memory: Memory, usage: Mapping[str, PoolUsage] | None = None
+) -> Cycle:
+    """Return everything that follows from one look. `usage` is the history of each pool, by name."""
+    snapshot = look.snapshot
+    jobs, now_s = snapshot.reading.jobs, snapshot.reading.now_s
     pause_s = pause_since(memory.last_cycle_s, now_s, config.cycle.interval_s)
     scale = rank_scale(config.ranks, channel.own_factors, config.cycle.window)
     budget = config.cycle.write_budget
-    astray = _astray(snapshot, reasons)[:budget]
+    astray = _astray(snapshot, look.reasons)[:budget]
     pools: list[PoolCycle] = []
     for found in snapshot.pools:
         name = found.pool.name
@@ -110,10 +120,10 @@ def run_cycle(
         rank=rank,
         memory=Memory(
             pools={pool.snapshot.pool.name: pool.memory for pool in pools},
-            blanked=blanked,
+            blanked=look.blanked,
             last_cycle_s=now_s,
         ),
-        reasons=reasons,
+        reasons=look.reasons,
         warnings=tuple(warning for pool in pools for warning in _warnings(pool)),
         degraded=tuple(text for one in (usage or {}).values() for text in one.degraded),
     )

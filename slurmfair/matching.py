@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
@@ -23,6 +23,19 @@ LOWEST, HIGHEST = 1, 9
 _ANY = ""  # the class of all names that the policy does not tell apart
 _NO_NUMBER = 0
 _SMALL_TABLE = 1 << 20  # combinations up to which a table is quicker than sorting
+
+class Owned(Protocol):
+    """A table of jobs or of runs, as far as it says whose they are."""
+
+    @property
+    def account(self) -> Coded: ...
+    @property
+    def user(self) -> Coded: ...
+    @property
+    def qos(self) -> Coded: ...
+    @property
+    def partition(self) -> Coded: ...
+
 
 _Facts: TypeAlias = tuple[str, str, str, frozenset[str]]  # account, user, QOS, partitions of a kind of job
 
@@ -41,7 +54,7 @@ def quota_arrays(pool: Pool) -> Quotas:
     )
 
 
-def leaf_of_jobs(config: Config, jobs: JobTable) -> tuple[Ints, Ints]:
+def leaf_of_jobs(config: Config, jobs: Owned) -> tuple[Ints, Ints]:
     """Return the pool and the leaf of each job, each of shape (n_jobs,).
 
     The leaf is an index into the pool's quotas; -1 where we leave the job alone. A job belongs to the first pool, in
@@ -135,7 +148,7 @@ def _place(pools: Sequence[_Rules], facts: _Facts) -> tuple[int, int]:
     return UNMANAGED, UNMANAGED
 
 
-def _classes(config: Config, jobs: JobTable) -> list[tuple[Codes, list[str]]]:
+def _classes(config: Config, jobs: Owned) -> list[tuple[Codes, list[str]]]:
     """Return class and names of classes for account, user, QOS and partition; class 0 is any other name."""
     matches = [match for pool in config.pools for quota in pool.quotas for match in quota.matches]
     managed = {partition for pool in config.pools for partition in pool.partitions}

@@ -7,15 +7,16 @@ candidates in the order between quotas (`_core/order.pyx`). DESIGN 3a, SEMANTICS
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from slurmfair import _core as kernels
 from slurmfair.config import FairShare, QueuePolicy
-from slurmfair.model import UNSET_S, Bools, Closes, Decision, Floats, Ints, Outcome, Queue, Quotas, Room
+from slurmfair.model import FOREVER_S, UNSET_S, Bools, Decision, Floats, Ints, Outcome, Queue, Quotas, Room
 from slurmfair.policy import POLICIES
 from slurmfair.policy.intelligent import leading_since
-from slurmfair.policy.terms import Judged, Settings, Waiting, settings_of
+from slurmfair.policy.terms import LANE, QUOTA, Judged, Settings, Waiting, settings_of
 from slurmfair.walk import (
     Result,
     Rules,
@@ -58,12 +59,8 @@ def order_jobs(
     settings = settings_of(policies, NAMES)
     tree = tree_of(quotas, settings.max_window)
     parked = find_parked(queue, room, tree, settings)
-    waiting = waiting_of(queue, parked)
-    judged = judge(queue, waiting, settings, now_s)
+    judged = judge(queue, settings, now_s)
     line = line_of(queue.leaf, judged.rank, queue.order_s, parked, len(quotas))
-    position = np.zeros(len(queue), np.int64)
-    position[line.rows] = np.arange(1, len(queue) + 1) - line.head[queue.leaf[line.rows]]
-    position[parked] = 0
     result = result_for(len(queue), allocated)
     kernels.make_pass(
         queue,
@@ -77,7 +74,7 @@ def order_jobs(
         paper_for(len(queue), len(quotas), int(judged.lane.max(initial=0)) + 1),
         result,
     )
-    return decision_of(queue, waiting, judged, settings, position, result, now_s)
+    return decision_of(queue, parked, judged, settings, result, now_s)
 
 
 def check(
@@ -113,38 +110,22 @@ def find_parked(queue: Queue, room: Room, tree: Tree, settings: Settings) -> Boo
     return parked
 
 
-def waiting_of(queue: Queue, parked: Bools) -> Waiting:
-    """Return the columns that policies look at."""
-    leading_since_s = queue.leading_since_s
-    if leading_since_s is None:
-        leading_since_s = np.full(len(queue), UNSET_S, np.int64)
-    return Waiting(
-        queue.leaf,
-        queue.job_priority,
-        queue.order_s,
-        queue.waiting_since_s,
-        queue.first_attempt_s,
-        leading_since_s,
-        parked,
-    )
-
-
-def judge(queue: Queue, waiting: Waiting, settings: Settings, now_s: int) -> Judged:
+def judge(queue: Queue, settings: Settings, now_s: int) -> Judged:
     """Return what each entry's policy says about it."""
+    n = len(queue)
+    effective = np.empty(n, np.float64)
+    judged = Judged(
+        effective=effective,
+        rank=np.empty(n, np.float64) if settings.by_submit.any() else effective,
+        closes=np.empty(n, np.uint8),
+        closes_fresh=np.empty(n, np.uint8),
+        lane=np.empty(n, np.int32),
+    )
     names = settings.name[queue.leaf]
-    present = [code for code in range(len(NAMES)) if (names == code).any()]
-    if len(present) == 1:
-        judged = POLICIES[NAMES[present[0]]](waiting, settings, now_s)
-    else:
-        n = len(queue)
-        judged = Judged(
-            np.empty(n), np.empty(n), np.empty(n, np.uint8), np.empty(n, np.uint8), np.empty(n, np.int32)
-        )
-        for code in present:
-            rows = np.flatnonzero(names == code)
-            part = POLICIES[NAMES[code]](Waiting(*(column[rows] for column in waiting)), settings, now_s)
-            for column, values in zip(judged, part, strict=True):
-                column[rows] = values
+    for code, name in enumerate(NAMES):
+        rows = np.flatnonzero(names == code)
+        if len(rows):
+            judged.note(rows, POLICIES[name](Waiting(queue, rows), settings, now_s))
     return by_gpu_type(queue, judged, settings) if settings.by_gpu_type.any() else judged
 
 
@@ -152,19 +133,20 @@ def by_gpu_type(queue: Queue, judged: Judged, settings: Settings) -> Judged:
     """Return the same with one lane a GPU type where `fifo_scope` says so: who blocks, blocks only his type."""
     scoped = settings.by_gpu_type[queue.leaf]
     n_lanes = judged.lane.max(initial=0) + 1
-    lane = np.where(scoped, queue.lane * n_lanes + judged.lane, judged.lane).astype(np.int32)
-    quota, one_lane = np.uint8(Closes.QUOTA), np.uint8(Closes.LANE)
-    return judged._replace(
-        closes=np.where(scoped & (judged.closes == quota), one_lane, judged.closes),
-        closes_fresh=np.where(scoped & (judged.closes_fresh == quota), one_lane, judged.closes_fresh),
-        lane=lane,
+    return replace(
+        judged,
+        closes=np.where(scoped & (judged.closes == QUOTA), LANE, judged.closes),
+        closes_fresh=np.where(scoped & (judged.closes_fresh == QUOTA), LANE, judged.closes_fresh),
+        lane=np.where(scoped, queue.lane * n_lanes + judged.lane, judged.lane).astype(np.int32),
     )
 
 
 def by_end(running: Running) -> Running:
-    """Return the running jobs sorted by the time they must have ended."""
+    """Return the running jobs sorted by the time they must have ended, FOREVER_S for never."""
     order = np.argsort(running.end_by_s, kind="stable")
-    return Running(running.end_by_s[order], running.held[order], running.classes[order])
+    return Running(
+        np.minimum(running.end_by_s[order], FOREVER_S), running.held[order], running.classes[order]
+    )
 
 
 def rules_of(fairshare: FairShare, running: Running | None, now_s: int) -> Rules:
@@ -178,24 +160,15 @@ def rules_of(fairshare: FairShare, running: Running | None, now_s: int) -> Rules
 
 
 def decision_of(
-    queue: Queue,
-    waiting: Waiting,
-    judged: Judged,
-    settings: Settings,
-    position: Ints,
-    result: Result,
-    now_s: int,
+    queue: Queue, parked: Bools, judged: Judged, settings: Settings, result: Result, now_s: int
 ) -> Decision:
     """Return the decision with the timers as the pass leaves them (SEMANTICS 3 and B10)."""
-    parked = waiting.parked
     result.outcome[parked] = Outcome.PARKED
     done = result.starts >= queue.tasks
     progress = (result.starts > 0) & (queue.tasks > 1)
     first_attempt_s = np.where(progress, UNSET_S, queue.first_attempt_s)
     first_attempt_s[(result.attempt >= 0) & ~done & (first_attempt_s == UNSET_S)] = now_s
-    still = waiting._replace(
-        parked=parked | done, leading_since_s=np.where(progress, UNSET_S, waiting.leading_since_s)
-    )
+    still = np.flatnonzero(~(parked | done))
     return Decision(
         outcome=result.outcome,
         starts=result.starts,
@@ -203,10 +176,10 @@ def decision_of(
         blocker=result.blocker,
         reserved=result.reserved.view(np.bool_),
         effective=judged.effective,
-        position=position,
+        position=result.position,
         first_attempt_s=first_attempt_s,
-        leading_since_s=leading_since(still, judged, settings, now_s),
-        open=(result.outcome == Outcome.STARTS) | result.opened.view(np.bool_),
+        leading_since_s=leading_since(queue, still, progress, judged, settings, now_s),
+        may_start=result.starts + result.more,
         allocated=result.allocated,
     )
 
@@ -215,7 +188,7 @@ def is_open(decision: Decision) -> Bools:
     """Tell which entries Slurm may start now.
 
     All that start, and those that only wait for room (CAPACITY, PLACEMENT), as far as the limits bear
-    that Slurm starts all of them between two passes.
+    that Slurm starts all of them between two passes and nobody's reservation is in danger.
     """
     return decision.open
 

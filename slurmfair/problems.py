@@ -12,7 +12,10 @@ from slurmfair.errors import PolicyError
 MOST = 2_000  # nobody reads further; a hostile file must not keep us busy
 _LISTED = 30  # names that are listed where none is near
 SHORT = 64  # characters of a name that are shown
-_HINTED_LENGTH = 40  # longer words get no nearest name: comparing them is slow
+_COMPARED_LENGTH, _COMPARED = (
+    40,
+    1_000,
+)  # longer words, and more names, get no nearest name: comparing is slow
 
 
 class Problems:
@@ -71,7 +74,7 @@ def shortened(text: str) -> str:
 def nearest(word: str, names: Iterable[str]) -> str:
     """Return the way out of an unknown name: the nearest valid one, or all of a few."""
     valid = tuple(names)
-    near = _nearest(word, valid) if len(word) <= _HINTED_LENGTH else None
+    near = _nearest(word, valid) if len(word) <= _COMPARED_LENGTH and len(valid) <= _COMPARED else None
     if near:
         return f"did you mean {near}?"
     if len(valid) == 1:

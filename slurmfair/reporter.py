@@ -1,127 +1,155 @@
 """Serves the published view on a local socket: a process of its own that never speaks to Slurm.
 
-One request a connection: a line of JSON, answered by a line of JSON. The caller is known by the peer
-credentials of the socket. Slow, broken and hostile clients are cut off by size, time and number.
+One request a connection: a line of JSON. A `report` is answered by a line of JSON, a `command` (argv of
+sfprio and the others) by frames of text: "o 12\\n" and 12 bytes for stdout, "e ..." for stderr, "x 0\\n" for
+the exit status. The caller is who the kernel says. Answers are made in small pieces between which
+everybody else gets a turn; slow, broken and hostile clients are cut off by size, time and number.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
+import fcntl
 import os
-import pwd
+import resource
 import signal
 import socket
-import struct
 import sys
-import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import IO
 
-from slurmfair import view as views
-from slurmfair.errors import SlurmfairError
-from slurmfair.paths import Paths
-from slurmfair.reports import REPORTS, Caller
+from slurmfair.crowd import Crowd, Guest
+from slurmfair.desk import Desk
+from slurmfair.notify import READY, notify
+from slurmfair.paths import Paths, default_paths
 
 LONGEST_REQUEST = 64 * 1024  # bytes
 REQUEST_TIMEOUT_S = 5.0
-ANSWER_TIMEOUT_S = 60.0
-MOST_CLIENTS = 256  # answered at a time; further ones wait in the listen queue
+STALL_TIMEOUT_S = 20.0  # for a client that does not read
+ANSWER_TIMEOUT_S = 120.0
+MOST_GUESTS = 1024  # connections at a time; further ones wait in the listen queue
 BACKLOG = 4096
+MOST_DESCRIPTORS = 16384
+SPARE_DESCRIPTORS = 64
+NICENESS = 5  # the cycle comes first
 
 
-@dataclass(slots=True)
-class Server:
-    paths: Paths
-    view: views.View | None = None
-    read_from: tuple[int, int] = (0, 0)  # inode and mtime of the file the view came from
-    clients: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MOST_CLIENTS))
-
-    def current_view(self) -> views.View:
-        """Return the newest published view; the file is read again only when it was replaced."""
-        try:
-            found = os.stat(self.paths.view)
-            mark = (found.st_ino, found.st_mtime_ns)
-        except OSError:
-            mark = (0, 0)
-        if self.view is None or (mark != self.read_from and mark != (0, 0)):
-            self.view, self.read_from = views.load(self.paths.view), mark
-        return self.view
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer one client; whatever it does, nobody else suffers."""
-        try:
-            async with self.clients:
-                await self._answer(reader, writer)
-        except (TimeoutError, OSError, ValueError, asyncio.IncompleteReadError):
-            pass  # gone, too slow, or too large: there is nobody to tell
-        finally:
-            writer.close()
-
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def serve(sock: socket.socket, guest: Guest, desk: Desk) -> None:
+    """Answer one client; whatever it does, nobody else suffers."""
+    with suppress(OSError, TimeoutError), sock:
         async with asyncio.timeout(REQUEST_TIMEOUT_S):
-            line = await reader.readline()
+            line = await _line(sock)
         if not line:
             return
-        answer = self.respond(line, caller_of(writer))
-        writer.write(answer + b"\n")
+        guest.waits_for_us()
         async with asyncio.timeout(ANSWER_TIMEOUT_S):
-            await writer.drain()
+            async for piece in desk.answer(line, guest.uid):
+                guest.keeps_us_waiting()
+                async with asyncio.timeout(STALL_TIMEOUT_S):
+                    await asyncio.get_running_loop().sock_sendall(sock, piece)
+                guest.waits_for_us()
 
-    def respond(self, line: bytes, caller: Caller) -> bytes:
-        """Return the answer to a request, as JSON; a request that cannot be served gets an `error`."""
+
+async def _line(sock: socket.socket) -> bytes:
+    """Return the request without its end; b"" if the client hung up. One that is too long is cut."""
+    loop = asyncio.get_running_loop()
+    line = b""
+    while len(line) <= LONGEST_REQUEST:
+        piece = await loop.sock_recv(sock, 16384)
+        line += piece
+        if not piece or b"\n" in piece:
+            break
+    return line.partition(b"\n")[0]
+
+
+def peer_uid(sock: socket.socket) -> int:
+    """Return the user at the other end, as the kernel says."""
+    size = 12  # struct ucred: pid, uid, gid
+    raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
+    return int.from_bytes(raw[4:8], sys.byteorder)
+
+
+@asynccontextmanager
+async def listening(path: Path) -> AsyncIterator[socket.socket]:
+    """Give the listening socket; everybody may ask, what each may see is decided by the peer's uid."""
+    with suppress(FileNotFoundError):
+        path.unlink()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.setblocking(False)
+        listener.bind(str(path))
+        path.chmod(0o666)
+        listener.listen(BACKLOG)
+        yield listener
+        with suppress(FileNotFoundError):
+            path.unlink()
+
+
+async def welcome(listener: socket.socket, desk: Desk, crowd: Crowd) -> None:
+    """Let clients in, as many at a time as there is room for."""
+    loop = asyncio.get_running_loop()
+    while True:
+        await crowd.room()
         try:
-            request = json.loads(line)
-            report = REPORTS[request["report"]]
-            current = self.current_view()
-            body = report(current, caller, request, self.paths)
-            age_s = max(0.0, time.time() - float(current.about["now_s"]))
-            answer: dict[str, Any] = {"age_s": age_s, "about": current.about, "body": body}
-        except SlurmfairError as err:
-            answer = {"error": str(err)}
-        except (ValueError, KeyError, TypeError, RecursionError):
-            answer = {
-                "error": "request not understood; ask with sfprio, sfshare or slurmfair of this release"
-            }
-        return json.dumps(answer, separators=(",", ":")).encode()
-
-
-def caller_of(writer: asyncio.StreamWriter) -> Caller:
-    """Return who is at the other end, as the kernel says."""
-    sock: socket.socket = writer.get_extra_info("socket")
-    raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    uid = struct.unpack("3i", raw)[1]
-    try:
-        name = pwd.getpwuid(uid).pw_name
-    except KeyError:
-        name = ""
-    return Caller(uid, name)
+            sock, _ = await loop.sock_accept(listener)
+        except OSError:  # out of descriptors, or the client is gone already
+            await asyncio.sleep(0.05)
+            continue
+        guest = crowd.enter(peer_uid(sock))
+        crowd.seat(guest, loop.create_task(serve(sock, guest, desk)))
 
 
 async def listen(paths: Paths, ready: Callable[[], None]) -> None:
     """Serve until SIGTERM or SIGINT."""
-    server = Server(paths)
-    paths.run_dir.mkdir(parents=True, exist_ok=True)
-    paths.socket.unlink(missing_ok=True)
-    listener = await asyncio.start_unix_server(
-        server.serve, path=paths.socket, limit=LONGEST_REQUEST, backlog=BACKLOG
-    )
-    paths.socket.chmod(0o666)  # everybody may ask; what each may see is decided by the peer's uid
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    ready()
-    async with listener:
+    async with listening(paths.socket) as listener:
+        crowd = Crowd(min(MOST_GUESTS, descriptors() - SPARE_DESCRIPTORS))
+        door = asyncio.create_task(welcome(listener, Desk(paths), crowd))
+        ready()
         await stop.wait()
-    paths.socket.unlink(missing_ok=True)
+        door.cancel()
+        await asyncio.gather(door, return_exceptions=True)
+        await crowd.send_home()
+
+
+def descriptors() -> int:
+    """Raise the limit of open files as far as we may; return it."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = min(hard, MOST_DESCRIPTORS) if hard != resource.RLIM_INFINITY else MOST_DESCRIPTORS
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    return most
+
+
+def take_turn(path: Path) -> IO[bytes]:
+    """Wait until no other reporter serves this folder; the turn ends when the returned file is closed.
+
+    So slurmfaird may always start a reporter: beside slurmfair-report.service it stands by, and each
+    takes over when the other ends.
+    """
+    file = path.open("ab")
+    fcntl.flock(file, fcntl.LOCK_EX)
+    return file
 
 
 def main() -> int:
     """Entry of the reporter process: state folder and run-time folder are its arguments."""
-    paths = Paths(Path(sys.argv[1]), Path(sys.argv[2]))
-    asyncio.run(listen(paths, lambda: None))
+    if len(sys.argv) not in (1, 3):
+        print("usage: python -m slurmfair.reporter [STATE_FOLDER RUN_TIME_FOLDER]", file=sys.stderr)
+        return 2
+    paths = Paths(Path(sys.argv[1]), Path(sys.argv[2])) if len(sys.argv) == 3 else default_paths()
+    os.nice(NICENESS)
+    try:
+        paths.run_dir.mkdir(parents=True, exist_ok=True)
+        with take_turn(paths.run_dir / "report.lock"):
+            asyncio.run(listen(paths, lambda: notify(READY)))
+    except KeyboardInterrupt:
+        return 0
+    except OSError as err:
+        print(f"slurmfair-report: {err}; the reporter runs as the daemon's account", file=sys.stderr)
+        return 1
     return 0
 
 

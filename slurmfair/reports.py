@@ -1,19 +1,21 @@
-"""What the socket answers: who may see what, and the rows that were asked for."""
+"""What each caller may see of the published view, and the reports that programs ask for as JSON."""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from slurmfair.errors import SlurmfairError
-from slurmfair.paths import Paths
 from slurmfair.view import Column, View
 
-Report = Callable[[View, "Caller", dict[str, Any], Paths], Any]
+Request = Mapping[str, Any]
+Report = Callable[[View, Request], Iterator[str]]
+NOBODY = -1
 
 
 class NotAllowed(SlurmfairError):
@@ -35,42 +37,71 @@ class Caller:
         return self.uid in (0, os.geteuid()) or self.name in view.about.get("operators", ())
 
 
-def jobs(view: View, caller: Caller, request: dict[str, Any], paths: Paths) -> dict[str, Any]:
-    """Return the asked rows as columns, and how many others there are that the caller may not see."""
-    wanted = np.ones(len(view), dtype=np.bool_)
-    ids = request.get("job_ids") or []
-    if ids:
-        near = np.asarray([int(number) for number in ids])
-        wanted &= np.isin(view.jobs["job_id"], near) | np.isin(view.jobs["array_id"], near)
-        wanted |= np.isin(view.jobs["het_id"], near)
-    for name in ("user", "account", "partition", "quota"):
-        if request.get(name):
-            wanted &= _one_of(view, name, request[name])
-    hidden = 0
-    if not caller.sees_all(view):
-        own = _one_of(view, "user", [caller.name])
-        hidden = int(np.count_nonzero(wanted & ~own))
-        wanted &= own
-    rows = np.flatnonzero(wanted)
-    return {
-        "columns": {name: column[rows].tolist() for name, column in view.jobs.items()},
-        "texts": view.texts,
-        "hidden": hidden,
-    }
+def visible(view: View, caller: Caller) -> View:
+    """Return the part of the view that the caller may see: his own jobs in full, others as counts in quotas.
+
+    `about["hidden"]` counts the jobs left out. What is left names no hidden job, user or account.
+    """
+    if caller.sees_all(view):
+        return view
+    own = [bool(name) and name == caller.name for name in view.texts["user"]]
+    rows = np.flatnonzero(np.asarray(own or [False])[view.jobs["user"]])
+    jobs, texts = _restricted(view, rows)
+    known = jobs["job_id"]
+    jobs["blocker"] = np.where(np.isin(jobs["blocker"], known), jobs["blocker"], NOBODY)
+    seen = set(known.tolist())
+    quotas = [row | {"head": row["head"] if row["head"] in seen else NOBODY} for row in view.quotas]
+    return View(view.about | {"hidden": len(view) - len(rows)}, jobs, texts, quotas)
 
 
-def _one_of(view: View, column: str, names: list[str]) -> Column:
-    asked = set(names)
-    match = np.asarray([bool(asked & set(value.split(","))) for value in view.texts[column]] or [False])
-    return match[view.jobs[column]]
+def _restricted(view: View, rows: Column) -> tuple[dict[str, Column], dict[str, list[str]]]:
+    """Return the columns at some rows, with tables of texts that hold nothing but these rows' texts."""
+    jobs = {name: column[rows] for name, column in view.jobs.items()}
+    texts = {}
+    for name, values in view.texts.items():
+        used, jobs[name] = np.unique(jobs[name], return_inverse=True)
+        texts[name] = [values[code] for code in used.tolist()]
+    return jobs, texts
 
 
-def quotas(view: View, caller: Caller, request: dict[str, Any], paths: Paths) -> list[dict[str, Any]]:
-    return view.quotas
+def jobs(view: View, request: Request) -> Iterator[str]:
+    """Return the jobs as columns, texts as codes into `texts`; `columns` of the request picks some of them."""
+    asked = request.get("columns")
+    names = [name for name in view.jobs if not asked or name in asked]
+    yield '{"columns":{'
+    for n, name in enumerate(names):
+        yield ("," if n else "") + f"{json.dumps(name)}:{_dumped(view.jobs[name].tolist())}"
+    texts = {name: values for name, values in view.texts.items() if name in names}
+    yield f'}},"texts":{_dumped(texts)},"hidden":{int(view.about.get("hidden", 0))}}}'
 
 
-def status(view: View, caller: Caller, request: dict[str, Any], paths: Paths) -> dict[str, Any]:
-    return view.about
+def quotas(view: View, request: Request) -> Iterator[str]:
+    """Return the rows of the quota trees (view.QUOTA_KEYS)."""
+    yield _dumped(view.quotas)
+
+
+def status(view: View, request: Request) -> Iterator[str]:
+    """Return nothing of its own: every answer carries `about`."""
+    yield "{}"
+
+
+def _dumped(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))
 
 
 REPORTS: dict[str, Report] = {"jobs": jobs, "quotas": quotas, "status": status}
+
+
+def answer(view: View, request: Request, age_s: float, away: str) -> Iterator[str]:
+    """Return one JSON object in pieces: `age_s` of the data, why they are old, `about` the daemon, the `body`.
+
+    Raises:
+        SlurmfairError: there is no such report.
+    """
+    report = REPORTS.get(str(request.get("report")))
+    if report is None:
+        raise SlurmfairError(f"no such report; known are {', '.join(REPORTS)}")
+    head = _dumped({"age_s": round(age_s, 3), "away": away, "about": view.about})
+    yield head[:-1] + ',"body":'
+    yield from report(view, request)
+    yield "}\n"

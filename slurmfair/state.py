@@ -123,6 +123,24 @@ class State:
         self._saved[table] = rows
         return len(gone) + len(changed)
 
+    def replace_rows(self, table: str, columns: Sequence[str], gone: Ints, rows: Ints) -> None:
+        """Remove all rows whose `columns` read as one of `gone`, then add `rows`; the caller opens the transaction."""
+        where = " AND ".join(f"{name} = ?" for name in columns)
+        self._db.executemany(f"DELETE FROM {table} WHERE {where}", gone.tolist())
+        marks = ", ".join("?" * rows.shape[1])
+        self._db.executemany(f"INSERT OR REPLACE INTO {table} VALUES ({marks})", rows.tolist())
+
+    def forget_runs(self, pool: int, before_s: int) -> None:
+        """Remove the runs of a pool that ended before a moment, and their pauses."""
+        with self.transaction():
+            ended = "pool = ? AND end_s >= 0 AND end_s < ?"
+            self._db.execute(
+                "DELETE FROM pauses WHERE (pool, job_id, start_s) IN "
+                f"(SELECT pool, job_id, start_s FROM runs WHERE {ended})",
+                (pool, before_s),
+            )
+            self._db.execute(f"DELETE FROM runs WHERE {ended}", (pool, before_s))
+
     def _make_table(self, table: str, columns: Sequence[str], n_key: int) -> None:
         known = [str(row[1]) for row in self._db.execute(f"PRAGMA table_info({table})")]
         if known and known != list(columns):
@@ -236,3 +254,17 @@ def last_cycle_s(path: Path) -> int | None:
     except sqlite3.Error as err:
         raise StateError(f"{path}: cannot be read: {err}") from err
     return None if row is None else int(row[0])
+
+
+def overrides_on_disk(path: Path) -> tuple[Override, ...]:
+    """Return the overrides that a state file holds, none if there is no such file, without opening it for writing."""
+    if not path.exists():
+        return ()
+    try:
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10.0)) as db:
+            rows = db.execute(
+                "SELECT pool, key, value, who, at_s FROM overrides ORDER BY at_s, pool, key"
+            ).fetchall()
+    except sqlite3.Error as err:
+        raise StateError(f"{path}: cannot be read: {err}") from err
+    return tuple(Override(*row) for row in rows)

@@ -95,10 +95,11 @@ class Result(NamedTuple):
 
     outcome: Bytes
     reserved: Bytes
-    opened: Bytes
     starts: Ints
+    more: Ints
     attempt: Ints
     blocker: Ints
+    position: Ints
     allocated: Floats
 
 
@@ -107,7 +108,8 @@ def tree_of(quotas: Quotas, max_window: Ints) -> Tree:
     n = len(quotas)
     name_rank = np.empty(n, np.int32)
     name_rank[sorted(range(n), key=quotas.path.__getitem__)] = np.arange(n, dtype=np.int32)
-    limited: Bools = np.asarray(np.isfinite(quotas.limit).any(axis=1))
+    limited = np.zeros(n, np.uint8)
+    limited[np.isfinite(quotas.limit).any(axis=1)] = True
     for quota, parent in enumerate(quotas.parent.tolist()):
         if parent >= 0:
             limited[quota] |= limited[parent]
@@ -116,7 +118,7 @@ def tree_of(quotas: Quotas, max_window: Ints) -> Tree:
         parent=quotas.parent,
         turn=np.unique(-quotas.priority, return_inverse=True)[1].astype(np.int32),
         name_rank=name_rank,
-        limited=limited.view(np.uint8),
+        limited=limited,
         resources=np.array(quotas.resources, np.int64),
         deserved=quotas.deserved,
         limit=quotas.limit,
@@ -133,37 +135,26 @@ def room_left(room: Room) -> RoomLeft:
 
 
 def line_of(leaf: Codes, rank: Floats, order_s: Ints, parked: Bools, n_quotas: int) -> Line:
-    """Return the order inside each leaf: rank descending, order time, row; parked rows are in no leaf.
+    """Return the order inside each leaf: rank descending, order time, row; parked rows are in no leaf."""
+    ends = np.cumsum(np.bincount(leaf, minlength=n_quotas) - np.bincount(leaf[parked], minlength=n_quotas))
+    return Line(sorted_rows(leaf, rank, order_s, parked, n_quotas), np.concatenate(([0], ends))[:-1], ends)
 
-    One sorted integer a row where the fields fit into 63 bits, else a sort by three keys.
+
+def sorted_rows(leaf: Codes, rank: Floats, order_s: Ints, parked: Bools, n_quotas: int) -> Ints:
+    """Return the rows by leaf, rank descending, order time and row, parked ones last.
+
+    Rows are nearly in order of time already, and (leaf, rank) mostly fits into 16 bits: two sorts that are
+    linear then, one by time, one by radix. Otherwise one sort by three keys.
     """
-    n = len(leaf)
-    home = np.where(parked, n_quotas, leaf).astype(np.int64)
-    if n == 0:
-        rows = np.empty(0, np.int64)
-    else:
-        packed = packed_keys(home, rank, order_s, n_quotas)
-        rows = np.lexsort((order_s, -rank, home)) if packed is None else packed
-    ends = np.cumsum(np.bincount(home, minlength=n_quotas + 1))
-    return Line(rows, np.concatenate(([0], ends[:-2])) if n_quotas else ends[:0], ends[:-1])
-
-
-def packed_keys(home: Ints, rank: Floats, order_s: Ints, n_quotas: int) -> Ints | None:
-    """Return the rows sorted by (home, -rank, order time, row), or None if they cannot be packed."""
-    n = len(home)
-    behind = rank.max() - rank
-    since_s = order_s - order_s.min()
-    row_bits, since_bits, rank_bits = (
-        int(most).bit_length() for most in (n - 1, since_s.max(), behind.max())
-    )
-    if n_quotas.bit_length() + rank_bits + since_bits + row_bits > 63 or (behind != np.floor(behind)).any():
-        return None
-    key = home
-    key = (key << rank_bits) | behind.astype(np.int64)
-    key = (key << since_bits) | since_s
-    key = (key << row_bits) | np.arange(n)
-    key.sort()
-    return key & ((1 << row_bits) - 1)
+    behind = rank.max(initial=0.0) - rank
+    n_ranks = behind.max(initial=0.0) + 1
+    if (n_quotas + 1) * n_ranks >= 1 << 16 or (behind != np.floor(behind)).any():
+        return np.lexsort((order_s, behind, np.where(parked, n_quotas, leaf)))
+    bucket = (np.arange(n_quotas) * n_ranks).astype(np.uint16)[leaf]
+    bucket += behind.astype(np.uint16)
+    bucket[parked] = n_quotas * n_ranks
+    by_time = np.argsort(order_s, kind="stable")
+    return by_time[np.argsort(bucket[by_time], kind="stable")]
 
 
 def paper_for(n: int, n_quotas: int, n_lanes: int) -> Paper:
@@ -193,9 +184,10 @@ def result_for(n: int, allocated: Floats) -> Result:
     return Result(
         outcome=np.zeros(n, np.uint8),
         reserved=np.zeros(n, np.uint8),
-        opened=np.zeros(n, np.uint8),
         starts=np.zeros(n, np.int64),
+        more=np.zeros(n, np.int64),
         attempt=np.full(n, -1, np.int64),
         blocker=np.full(n, -1, np.int64),
+        position=np.zeros(n, np.int64),
         allocated=np.empty_like(allocated),
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NoReturn, TypeAlias
 
 import yaml
 
@@ -156,7 +156,7 @@ class _Builder:
         elif isinstance(event, yaml.DocumentStartEvent) and self.root is not None:
             self._stop(line, "a second document; a policy file holds one")
 
-    def _stop(self, line: int, reason: str) -> None:
+    def _stop(self, line: int, reason: str) -> NoReturn:
         self._problems.add(line, self.path(), reason)
         raise _Hopeless
 
@@ -177,7 +177,6 @@ class _Builder:
             self._stop(
                 line, f"*{shortened(anchor)} " + ("contains itself" if loops else "has no anchor before it")
             )
-            raise _Hopeless
         return node
 
     def _begin(self, mapping: bool, anchor: str | None, line: int) -> None:
@@ -219,7 +218,6 @@ class _Builder:
     def _key(self, node: Node, line: int) -> Scalar:
         if not isinstance(node, Scalar):
             self._stop(line, "a list or mapping as a key; keys are plain words")
-            raise _Hopeless
         return node if node.line == line else Scalar(node.text, node.plain, line)  # an alias has its own line
 
     def _enter(self, parent: _Open, key: Scalar, value: Node) -> None:

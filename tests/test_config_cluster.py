@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from slurmfair.config_cluster import Findings, check_against_cluster
 from slurmfair.config_file import parse_policy
-from slurmfair.model import NodeTable, Partition
+from slurmfair.model import Partition
+from tests.tables import nodes_of
 
 POLICY = """
 version: 1
@@ -16,30 +15,18 @@ pools:
 """
 
 
-def nodes_of(**partitions: set[str]) -> NodeTable:
-    """Return nodes of 7 GPUs and 64 CPUs; those whose name begins with c have no GPU."""
-    names = tuple(sorted(set().union(*partitions.values())))
-    n = len(names)
-    total = np.array([[0 if name.startswith("c") else 7, 64, 1000] for name in names], np.int64).reshape(n, 3)
-    yes = np.ones(n, np.bool_)
-    return NodeTable(
-        name=names,
-        partitions=tuple(frozenset(p for p, nodes in partitions.items() if name in nodes) for name in names),
-        gpu_types=((),) * n,
-        gpu_used=((),) * n,
-        total=total,
-        used=np.zeros_like(total),
-        counts=yes,
-        free=yes,
-        draining=~yes,
-        state=("IDLE",) * n,
-    )
-
-
 def findings(**partitions: set[str]) -> Findings:
-    """Return what stands against the policy on a cluster of these partitions."""
+    """Return what stands against the policy; nodes have 7 GPUs, but those called c none, and 64 CPUs."""
     table = [Partition(name, frozenset(nodes), 1, True) for name, nodes in partitions.items()]
-    return check_against_cluster(parse_policy(POLICY, "p.yaml"), table, nodes_of(**partitions))
+    rows = [
+        {
+            "name": node,
+            "partitions": [name for name, nodes in partitions.items() if node in nodes],
+            "gpus": {} if node.startswith("c") else {"h100": 7},
+        }
+        for node in sorted(set().union(*partitions.values()))
+    ]
+    return check_against_cluster(parse_policy(POLICY, "p.yaml"), table, nodes_of(*rows))
 
 
 def test_a_cluster_that_can_bear_the_policy_has_no_findings() -> None:

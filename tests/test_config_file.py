@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
 from pathlib import Path
 
 import pytest
+import yaml
 
+from slurmfair import yaml_lines
 from slurmfair.config import Config, Cycle, FairShare, JobPriority, Pool, Quota, Ranks, Window
 from slurmfair.config_file import load_policy, parse_policy
 from slurmfair.errors import PolicyError
@@ -190,6 +193,14 @@ def test_cron_windows_have_a_line_and_a_time_zone() -> None:
     assert (window.type, window.cron, window.timezone) == ("cron", "0 0 * * 1", "Europe/Berlin")
 
 
+def test_cron_windows_need_a_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cronsim", None)
+    told = mistakes_in("fairshare: {window: {type: cron, cron: '0 0 * * 1'}}\n" + ONE)
+    assert (
+        "fairshare.window.cron: cron windows need the package cronsim; pip install 'slurmfair[cron]'" in told
+    )
+
+
 @pytest.mark.parametrize(
     ("unmatched", "leaves"),
     [("leave", [-1, -1]), ("rest", [1, 1]), ("one.rest", [1, -1]), ("inner", [4, -1]), ("inner.x", [3, -1])],
@@ -250,7 +261,7 @@ def test_all_mistakes_are_told_in_one_run_each_with_file_line_and_key() -> None:
         "p.yaml:9: pools.h100.quotas.a.deserved: '8GPU' is not a number of gres/gpu",
         "p.yaml:10: pools.h100.quotas.a: given twice, first in line 9",
         "p.yaml:11: pools.h100.quotas.b.weight: '3' in quotes is text",
-        "p.yaml:11: pools.h100.quotas.b.match: can never match: the rule of line 9 takes all its jobs",
+        "p.yaml:11: pools.h100.quotas.b.match: can never match: rules before it (line 9) take all its jobs",
         "p.yaml:11: pools.h100.quotas.b.limit: limit 1 is below deserved 2 gres/gpu",
         "p.yaml:13: pools.a100.partitions: train belongs to pool h100 too",
         "p.yaml:14: pools.a100.quotas.c.policy: unknown value 'fair'",
@@ -360,7 +371,7 @@ RULE_MISTAKES = [
     ("{account: [x]}", "match.account: unknown key; did you mean accounts?"),
     ("[{accounts: [x]}, vision]", "match[1]: not a mapping"),
     ("{partitions: [c]}", "match.partitions: c is not a partition of this pool; use one of: a, b"),
-    ("[{accounts: [x]}, {accounts: [x], qos: [n]}]", "match[1]: can never match: the rule of line 6"),
+    ("[{accounts: [x]}, {accounts: [x], qos: [n]}]", "match[1]: can never match: rules before it (line 6)"),
 ]
 
 
@@ -447,7 +458,10 @@ MATCHING = [
 @pytest.mark.parametrize(("first", "second"), NEVER_MATCHING)
 def test_a_rule_whose_jobs_are_all_taken_before_is_refused(first: str, second: str) -> None:
     told = mistakes_in(f"quotas:\n  q: {{match: {first}}}\n  r: {{match: {second}}}")
-    assert "p.yaml:8: pools.p.quotas.r.match: can never match: the rule of line 7 takes all its jobs" in told
+    assert (
+        "p.yaml:8: pools.p.quotas.r.match: can never match: rules before it (line 7) take all its jobs"
+        in told
+    )
 
 
 @pytest.mark.parametrize(("first", "second"), MATCHING)
@@ -502,9 +516,9 @@ def test_a_warning_does_not_hide_mistakes() -> None:
 def test_an_alias_bomb_is_refused_at_once() -> None:
     rows = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     rows += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 40)]
-    begun = time.perf_counter()
+    begun = time.process_time()
     assert "more than 500,000 values once aliases are followed" in problems_of("\n".join(rows))[-1]
-    assert time.perf_counter() - begun < 1
+    assert time.process_time() - begun < 1
 
 
 def test_a_bomb_of_merges_is_refused() -> None:
@@ -514,20 +528,37 @@ def test_a_bomb_of_merges_is_refused() -> None:
 
 
 def test_a_megabyte_of_quotas_is_read_quickly() -> None:
+    """1.3 s of CPU where nothing else runs; the bound leaves room for coverage; a quadratic reader takes minutes."""
     row = "      q{0}: {{match: {{accounts: [acc{0}], qos: [n]}}, deserved: 1, limit: 4, weight: 3, policy: balance, balance_timeout: 5m}}\n"
     head = "version: 1\npools:\n  p:\n    partitions: [a]\n    quotas:\n"
     text = head + "".join(row.format(i) for i in range(7900))
     assert 900_000 < len(text) < 1_000_000
-    begun = time.perf_counter()
+    begun = time.process_time()
     assert len(parse_policy(text, "p.yaml").pools[0].quotas) == 7900
-    assert time.perf_counter() - begun < 4
+    assert time.process_time() - begun < 30
 
 
 def test_a_megabyte_of_mistakes_ends_early() -> None:
-    begun = time.perf_counter()
+    begun = time.process_time()
     found = problems_of("{" + ", ".join(f"versiom{i}" for i in range(70_000)) + "}")
     assert found[-1] == "p.yaml: stopped after 2,000 mistakes"
-    assert time.perf_counter() - begun < 4
+    assert time.process_time() - begun < 30
+
+
+def test_many_rules_that_share_names_are_compared_quickly() -> None:
+    rules = "".join(
+        f"\n      q{i}: {{match: {{accounts: [a{i % 90}], users: [u{i // 90}]}}}}" for i in range(8000)
+    )
+    begun = time.process_time()
+    assert len(policy_of(f"quotas:{rules}").pools[0].quotas) == 8000
+    assert time.process_time() - begun < 30
+
+
+def test_yaml_without_libyaml_reads_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_libyaml = (parse_policy(DESIGN, "p.yaml"), problems_of(ALL_AT_ONCE))
+    monkeypatch.setattr(yaml_lines, "_LOADER", yaml.SafeLoader)
+    assert (parse_policy(DESIGN, "p.yaml"), problems_of(ALL_AT_ONCE)) == with_libyaml
+    assert problems_of("ä: 1\nb: \x07")[0].startswith("p.yaml:2: not YAML: ")
 
 
 def test_a_file_is_read_by_name(tmp_path: Path) -> None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from slurmfair.model import Closes
-from slurmfair.policy.terms import Judged, Settings, Waiting, all_of, by_priority, expired
+from slurmfair.policy.terms import NOTHING, QUOTA, Judgement, Settings, Waiting, by_priority, expired
 
 
-def balance(waiting: Waiting, settings: Settings, now_s: int) -> Judged:
+def balance(waiting: Waiting, settings: Settings, now_s: int) -> Judgement:
     """Return priority order in which only an entry whose timeout has not expired closes the quota.
 
     That is the window of SEMANTICS: the expired prefix and one more. An array whose task has just
@@ -16,6 +15,4 @@ def balance(waiting: Waiting, settings: Settings, now_s: int) -> Judged:
     """
     effective, rank = by_priority(waiting, settings)
     late = expired(waiting.first_attempt_s, settings.timeout_s[waiting.leaf], now_s)
-    closes = np.where(late, np.uint8(Closes.NOTHING), np.uint8(Closes.QUOTA))
-    fresh = all_of(Closes.QUOTA, len(effective))
-    return Judged(effective, rank, closes, fresh, np.zeros(len(effective), np.int32))
+    return Judgement(effective, rank, np.where(late, NOTHING, QUOTA), QUOTA)

@@ -10,11 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from slurmfair.config import QueuePolicy
-from slurmfair.model import UNSET_S, Bools, Bytes, Closes, Codes, Floats, Ints
-
+from slurmfair.model import UNSET_S, Bools, Bytes, Closes, Codes, Floats, Ints, Queue
 
 Kind = TypeVar("Kind", bound=np.generic)
 Number: TypeAlias = int | float | bool
+
+NOTHING, LANE, QUOTA = (np.uint8(code) for code in (Closes.NOTHING, Closes.LANE, Closes.QUOTA))
+ONE_LANE = np.int32(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,44 +62,78 @@ def settings_of(policies: Sequence[QueuePolicy], names: Sequence[str]) -> Settin
     )
 
 
-class Waiting(NamedTuple):
-    """Entries whose quotas have one policy in common (by name), ids ascending, shape (n,)."""
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Entries whose quotas have one policy in common (by name): some rows of a queue, gathered when asked for."""
 
-    leaf: Codes
-    job_priority: Ints
-    order_s: Ints
-    waiting_since_s: Ints
-    first_attempt_s: Ints
-    leading_since_s: Ints
-    parked: Bools
+    queue: Queue
+    rows: Ints
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def leaf(self) -> Codes:
+        return self.queue.leaf[self.rows]
+
+    @property
+    def job_priority(self) -> Ints:
+        return self.queue.job_priority[self.rows]
+
+    @property
+    def waiting_since_s(self) -> Ints:
+        return self.queue.waiting_since_s[self.rows]
+
+    @property
+    def first_attempt_s(self) -> Ints:
+        return self.queue.first_attempt_s[self.rows]
+
+    @property
+    def leading_since_s(self) -> Ints:
+        known = self.queue.leading_since_s
+        return np.full(len(self.rows), UNSET_S, np.int64) if known is None else known[self.rows]
 
 
-class Judged(NamedTuple):
-    """What a policy says about its entries, shape (n,)."""
+class Judgement(NamedTuple):
+    """What a policy says about its entries, shape (n,), or one code for all of them."""
 
-    effective: Floats  # effective priority, shown to people
-    rank: Floats  # sorted by this, greatest first; then order time, then id
-    closes: Bytes  # Closes: what a failed attempt closes
-    closes_fresh: Bytes  # the same after a task of the entry has started in this pass
-    lane: Codes  # what `Closes.LANE` closes
+    effective: Floats | Ints  # effective priority, shown to people
+    rank: Floats | Ints | Bools  # sorted by this, greatest first; then order time, then id
+    closes: Bytes | np.uint8  # Closes: what a failed attempt closes
+    closes_fresh: Bytes | np.uint8  # the same after a task of the entry has started in this pass
+    lane: Codes | np.int32 = ONE_LANE  # what `Closes.LANE` closes
 
 
-Policy: TypeAlias = Callable[[Waiting, Settings, int], Judged]
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What the policies say about all entries of a queue, shape (n,)."""
+
+    effective: Floats
+    rank: Floats
+    closes: Bytes
+    closes_fresh: Bytes
+    lane: Codes
+
+    def note(self, rows: Ints, said: Judgement) -> None:
+        """Write what one policy says about some rows."""
+        self.effective[rows] = said.effective
+        self.rank[rows] = said.rank
+        self.closes[rows] = said.closes
+        self.closes_fresh[rows] = said.closes_fresh
+        self.lane[rows] = said.lane
+
+
+Policy: TypeAlias = Callable[[Waiting, Settings, int], Judgement]
 
 
 def expired(since_s: Ints, timeout_s: Floats, now_s: int) -> Bools:
     """Tell which times have been set at least `timeout_s` ago; expiry is inclusive (SEMANTICS 3)."""
-    return (since_s != UNSET_S) & (now_s - since_s >= timeout_s)
+    return np.asarray((since_s != UNSET_S) & (now_s - since_s >= timeout_s))
 
 
-def by_priority(waiting: Waiting, settings: Settings) -> tuple[Floats, Floats]:
+def by_priority(waiting: Waiting, settings: Settings) -> tuple[Ints, Ints]:
     """Return effective priority and rank of a policy without aging."""
-    effective = waiting.job_priority.astype(np.float64)
+    effective = waiting.job_priority
     if not settings.by_submit.any():
         return effective, effective
-    return effective, np.where(settings.by_submit[waiting.leaf], 0.0, effective)
-
-
-def all_of(code: Closes, n: int) -> Bytes:
-    """Return the same code for every entry."""
-    return np.full(n, code, np.uint8)
+    return effective, np.where(settings.by_submit[waiting.leaf], 0, effective)

@@ -1,0 +1,272 @@
+"""The fields of sfprio: letter, names, header and how a cell is made. Letters that sprio has mean the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from slurmfair.cli.job_ids import shown
+from slurmfair.cli.text import Clock, printable, span
+from slurmfair.model import FOREVER_S, Outcome
+from slurmfair.standing import Standing
+from slurmfair.view import Column, View
+
+NO_VALUE = "N/A"
+HIGHEST = 0xFFFFFFFF  # priorities are 32 bit numbers in Slurm; sprio normalises by the highest
+
+STATES = {
+    Standing.OPEN: "open",
+    Standing.HELD: "held",
+    Standing.GATED: "gated",
+    Standing.RELEASED: "released",
+    Standing.FOREIGN_HOLD: "foreign",
+    Standing.INELIGIBLE: "ineligible",
+    Standing.SITE_LIMIT: "sitelimit",
+    Standing.CANNOT_RUN: "cannotrun",
+    Standing.UNKNOWN: "unknown",
+    Standing.CRON: "cron",
+    Standing.RESERVATION: "reserved",
+    Standing.RUNNING: "running",
+    Standing.LATE_HOLD: "running",
+    Standing.SUSPENDED: "suspended",
+    Standing.ENDED: "ended",
+}
+PARKED, UNMANAGED = "parked", "unmanaged"
+OUTCOMES = {
+    Outcome.BEHIND: "Behind",
+    Outcome.STARTS: "Admitted",
+    Outcome.LIMIT: "Limit",
+    Outcome.CAPACITY: "Capacity",
+    Outcome.PLACEMENT: "Placement",
+    Outcome.HELD_BACK: "HeldBack",
+    Outcome.PARKED: "Parked",
+}
+WITH_BLOCKER = (Outcome.BEHIND, Outcome.HELD_BACK)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Some rows of a view, from which cells are made."""
+
+    view: View
+    rows: Column
+    clock: Clock
+    quotas: Mapping[tuple[str, str], Mapping[str, Any]] = field(repr=False)
+
+    def numbers(self, name: str) -> list[Any]:
+        return self.view.jobs[name][self.rows].tolist()
+
+    def texts(self, name: str) -> list[str]:
+        values = self.view.texts[name]
+        return [printable(values[code]) for code in self.numbers(name)]
+
+    @property
+    def now_s(self) -> int:
+        return int(self.view.about["now_s"])
+
+    @cached_property
+    def states(self) -> list[str]:
+        named = zip(self.numbers("standing"), self.numbers("outcome"), self.texts("quota"), strict=True)
+        return [state_of(standing, outcome, quota) for standing, outcome, quota in named]
+
+    def quota_fact(self, name: str) -> list[Any]:
+        """Return one value of each job's quota, None for unmanaged jobs."""
+        paths = zip(self.texts("pool"), self.texts("quota"), strict=True)
+        return [self.quotas.get(path, {}).get(name) for path in paths]
+
+
+def state_of(standing: int, outcome: int, quota: str) -> str:
+    """Return the word for what a job is to us."""
+    if standing < Standing.RUNNING and not quota:
+        return UNMANAGED
+    if outcome == Outcome.PARKED and standing <= Standing.GATED:
+        return PARKED
+    return STATES[Standing(standing)]
+
+
+def of_quotas(view: View) -> dict[tuple[str, str], dict[str, Any]]:
+    return {(row["pool"], row["quota"]): row for row in view.quotas}
+
+
+Cells = Callable[[Rows], list[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One kind of cell. `names` are for `Field:width`, the first one in --helpformat."""
+
+    letter: str
+    names: tuple[str, ...]
+    header: str
+    cells: Cells
+    key: str = ""  # column of the view to sort by; "" sorts by the cells, which takes longer
+
+
+def _text(column: str) -> Cells:
+    return lambda rows: rows.texts(column)
+
+
+def _number(column: str) -> Cells:
+    return lambda rows: rows.numbers(column)
+
+
+def _moment(column: str) -> Cells:
+    return lambda rows: [rows.clock(at_s) if at_s > 0 else NO_VALUE for at_s in rows.numbers(column)]
+
+
+def _since(column: str) -> Cells:
+    def cells(rows: Rows) -> list[Any]:
+        return [span(rows.now_s - at_s) if at_s >= 0 else "-" for at_s in rows.numbers(column)]
+
+    return cells
+
+
+def _unknown(rows: Rows) -> list[Any]:
+    """A part of Slurm's own priority, which slurmctld tells sprio and nobody else."""
+    return [NO_VALUE] * len(rows.rows)
+
+
+def _ids(rows: Rows) -> list[Any]:
+    parts = (rows.numbers(name) for name in ("job_id", "array_id", "array_task"))
+    het = (rows.numbers(name) for name in ("het_id", "het_offset"))
+    job, array, task = parts
+    return list(map(shown, job, array, task, rows.texts("task_list"), *het))
+
+
+def _effective(rows: Rows) -> list[Any]:
+    pairs = zip(rows.numbers("base"), rows.numbers("effective"), strict=True)
+    return [aged(base, effective) for base, effective in pairs]
+
+
+def aged(base: int, effective: float) -> str:
+    """Return a job priority with its ageing, "3->5"; one number where they are equal."""
+    return str(base) if effective == base else f"{base}->{effective:.3g}"
+
+
+def _reasons(rows: Rows) -> list[Any]:
+    blockers, slurm = rows.numbers("blocker"), rows.texts("reason")
+    named = zip(rows.states, rows.numbers("outcome"), blockers, slurm, strict=True)
+    return [reason_of(*one) for one in named]
+
+
+def reason_of(state: str, outcome: int, blocker: int, slurm: str) -> str:
+    """Return why a job waits: our reason for the jobs that we order, Slurm's for the others."""
+    if outcome < 0 or state not in ("open", "held", "gated", PARKED):
+        return slurm or "None"
+    word = OUTCOMES[Outcome(outcome)]
+    return f"{word}:{blocker}" if blocker > 0 and outcome in WITH_BLOCKER else word
+
+
+def _slurm_reasons(rows: Rows) -> list[Any]:
+    return [text or "None" for text in rows.texts("reason")]
+
+
+def _norm(rows: Rows) -> list[Any]:
+    return [f"{priority / HIGHEST:.14f}" for priority in rows.numbers("priority")]
+
+
+def _ratio(rows: Rows) -> list[Any]:
+    return ["-" if value is None else f"{value:.3f}" for value in rows.quota_fact("ratio")]
+
+
+def _entitled(rows: Rows) -> list[Any]:
+    return ["-" if value is None else "yes" if value else "no" for value in rows.quota_fact("entitled")]
+
+
+def _quota_priority(rows: Rows) -> list[Any]:
+    return ["-" if value is None else value for value in rows.quota_fact("priority")]
+
+
+def _positive(column: str) -> Cells:
+    return lambda rows: [value if value > 0 else "-" for value in rows.numbers(column)]
+
+
+def _time_limits(rows: Rows) -> list[Any]:
+    return ["UNLIMITED" if value >= FOREVER_S else span(value) for value in rows.numbers("time_limit_s")]
+
+
+def _cluster(rows: Rows) -> list[Any]:
+    return [str(rows.view.about.get("cluster", ""))] * len(rows.rows)
+
+
+FIELDS = (
+    Field("i", ("JobArrayID", "JobID"), "JOBID", _ids, "job_id"),
+    Field("r", ("Partition",), "PARTITION", _text("partition"), "partition"),
+    Field("u", ("UserName", "User"), "USER", _text("user"), "user"),
+    Field("o", ("Account",), "ACCOUNT", _text("account"), "account"),
+    Field("n", ("QOS", "QOSName"), "QOSNAME", _text("qos"), "qos"),
+    Field("c", ("Cluster",), "CLUSTER", _cluster),
+    Field("Y", ("PriorityLong", "Priority"), "PRIORITY", _number("priority"), "priority"),
+    Field("y", ("NormPriority",), "PRIORITY", _norm, "priority"),
+    Field("S", ("Rank", "Site"), "SITE", _number("rank"), "rank"),
+    Field("N", ("Nice",), "NICE", _number("nice"), "nice"),
+    Field("a", ("NormAge",), "AGE", _unknown),
+    Field("A", ("AgePriority",), "AGE", _unknown),
+    Field("b", ("NormAssoc",), "ASSOC", _unknown),
+    Field("B", ("AssocPriority",), "ASSOC", _unknown),
+    Field("f", ("NormFairShare",), "FAIRSHARE", _unknown),
+    Field("F", ("FairSharePriority",), "FAIRSHARE", _unknown),
+    Field("j", ("NormJobSize",), "JOBSIZE", _unknown),
+    Field("J", ("JobSizePriority",), "JOBSIZE", _unknown),
+    Field("p", ("NormPartition",), "PARTITION", _unknown),
+    Field("P", ("PartitionPriority",), "PARTITION", _unknown),
+    Field("q", ("NormQOS",), "QOS", _unknown),
+    Field("Q", ("QOSPriority",), "QOS", _unknown),
+    Field("s", ("SLUID",), "SLUID", _unknown),
+    Field("t", ("NormTRES",), "TRES", _unknown),
+    Field("T", ("TRESPriority",), "TRES", _unknown),
+    Field("g", ("Quota",), "QUOTA", _text("quota"), "quota"),
+    Field("G", ("Pool",), "POOL", _text("pool"), "pool"),
+    Field("m", ("Policy",), "POLICY", _text("policy"), "policy"),
+    Field("d", ("JobPriority",), "PRIO", _number("base"), "base"),
+    Field("e", ("EffectivePriority",), "PRIO", _effective, "effective"),
+    Field("k", ("Position",), "POS", _positive("position"), "position"),
+    Field("K", ("Place",), "PLACE", _positive("place"), "place"),
+    Field("x", ("State",), "STATE", lambda rows: list(rows.states)),
+    Field("z", ("Reason",), "REASON", _reasons),
+    Field("Z", ("SlurmReason",), "SLURM_REASON", _slurm_reasons),
+    Field("X", ("Blocker",), "BLOCKER", _positive("blocker"), "blocker"),
+    Field("w", ("Waiting", "PendingTime"), "WAITING", _since("waiting_s"), "waiting_s"),
+    Field("W", ("WaitingSince",), "WAITING_SINCE", _moment("waiting_s"), "waiting_s"),
+    Field("h", ("Tried",), "TRIED", _since("first_attempt_s"), "first_attempt_s"),
+    Field("H", ("FirstAttempt",), "FIRST_ATTEMPT", _moment("first_attempt_s"), "first_attempt_s"),
+    Field("O", ("OrderTime",), "ORDER_TIME", _moment("order_s"), "order_s"),
+    Field("V", ("SubmitTime",), "SUBMIT_TIME", _moment("submit_s"), "submit_s"),
+    Field("E", ("EligibleTime",), "ELIGIBLE_TIME", _moment("eligible_s"), "eligible_s"),
+    Field("R", ("StartTime",), "START_TIME", _moment("start_s"), "start_s"),
+    Field("L", ("TimeLimit",), "TIME_LIMIT", _time_limits, "time_limit_s"),
+    Field("I", ("GPUs",), "GPUS", _number("gpus"), "gpus"),
+    Field("C", ("NumCPUs", "CPUs"), "CPUS", _number("cpus"), "cpus"),
+    Field("D", ("NumNodes", "Nodes"), "NODES", _number("nodes"), "nodes"),
+    Field("l", ("Entitled",), "ENTITLED", _entitled),
+    Field("v", ("Ratio",), "RATIO", _ratio),
+    Field("U", ("QuotaPriority",), "QPRIO", _quota_priority),
+    Field("M", ("Name",), "NAME", _text("name"), "name"),
+)
+BY_LETTER = {one.letter: one for one in FIELDS}
+BY_NAME = {name.lower(): one for one in FIELDS for name in one.names}
+
+
+def sort_key(rows: Rows, asked: Field) -> Column:
+    """Return numbers to sort the rows by."""
+    if asked.key:
+        column = rows.view.jobs[asked.key][rows.rows]
+        return _alphabetical(rows.view.texts[asked.key])[column] if asked.key in rows.view.texts else column
+    cells = asked.cells(rows)
+    place = {cell: n for n, cell in enumerate(sorted(set(cells), key=_numbers_last))}
+    return np.asarray([place[cell] for cell in cells], dtype=np.int64)
+
+
+def _alphabetical(values: list[str]) -> Column:
+    """Return the place of each text in alphabetical order."""
+    place = np.empty(len(values), dtype=np.int64)
+    place[sorted(range(len(values)), key=values.__getitem__)] = np.arange(len(values))
+    return place
+
+
+def _numbers_last(cell: object) -> tuple[bool, float, str]:
+    return (True, float(cell), "") if isinstance(cell, int) else (False, 0.0, str(cell))

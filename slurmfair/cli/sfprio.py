@@ -1,0 +1,15 @@
+"""Entry of sfprio."""
+
+from __future__ import annotations
+
+import sys
+
+from slurmfair.client import run
+
+
+def main() -> int:
+    return run("sfprio", sys.argv[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,113 @@
+"""slurmfair status: how the daemon is, and what it decided last."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from slurmfair.cli.records import meta, number
+from slurmfair.cli.terms import VERSION, Asked, Parser, Reply, Say
+from slurmfair.cli.text import amount, clock, printable, words
+
+
+@cache
+def parser() -> Parser:
+    """Return the parser of `slurmfair status`."""
+    out = Parser(prog="slurmfair status", description="How slurmfaird is, and what it decided last.")
+    out.add_argument("--json", action="store_true", help="as JSON")
+    out.add_argument("-V", "--version", action=Say, text=VERSION, help="show the version and end")
+    return out
+
+
+def parse(argv: list[str]) -> argparse.Namespace:
+    return parser().parse(argv)
+
+
+def reply(asked: Asked) -> Reply:
+    """Return the state of the daemon; exit status 1 if its data are old or something needs a look."""
+    given = parse(list(asked.argv))
+    found = complaints(asked)
+    out = _as_json(asked, found) if given.json else _lines(asked, found)
+    return Reply(out, code=1 if found else 0)
+
+
+def complaints(asked: Asked) -> list[str]:
+    """Return what somebody should look at."""
+    about = asked.view.about
+    found = [asked.away] if asked.away else []
+    if about.get("refused_policy"):
+        found.append(f"policy refused, the one before stays in force: {about['refused_policy']}")
+    found += [f"override refused: {text}" for text in about.get("refused_overrides", ())]
+    found += [f"degraded: {text}" for text in about.get("degraded", ())]
+    return found
+
+
+def _as_json(asked: Asked, found: list[str]) -> Iterator[str]:
+    about = asked.view.about
+    overrides = [
+        dict(zip(("pool", "key", "value", "user", "time"), row, strict=True)) for row in about["overrides"]
+    ]
+    body = {
+        "healthy": not found,
+        "complaints": found,
+        "shadow": bool(about.get("shadow")),
+        "pid": about.get("pid", 0),
+        "policy_file": about.get("policy_file", ""),
+        "waiting_jobs": about["n_waiting"],
+        "cycle": {name: about[name] for name in ("changes", "written", "left_over", "cycle_s")},
+        "pools": [_pool_record(row, asked) for row in about["pools"]],
+        "overrides": overrides,
+    }
+    rest = {
+        "last_update": number(asked.now_s),
+        "meta": meta(asked, "slurmfair status"),
+        "errors": [],
+        "warnings": [{"description": text, "source": "slurmfaird"} for text in about["warnings"]],
+    }
+    yield json.dumps({"status": body, **rest}, indent=2) + "\n"
+
+
+def _pool_record(row: dict[str, Any], asked: Asked) -> dict[str, Any]:
+    names = ("pool", "partitions", "resource", "capacity", "configured", "free")
+    return {name: row[name] for name in names} | {
+        "fairshare_enabled": row["fairshare"]["enabled"],
+        "pending": _pending(row["pool"], asked),
+    }
+
+
+def _pending(pool: str, asked: Asked) -> int:
+    return sum(row["pending"] for row in asked.view.quotas if row["pool"] == pool and row["depth"] == 0)
+
+
+def _lines(asked: Asked, found: list[str]) -> Iterator[str]:
+    about = asked.view.about
+    at = clock(asked.environment.get("TZ", ""))
+    how = "needs a look" if found else "healthy"
+    mode = ", shadow: nothing is written to Slurm" if about.get("shadow") else ""
+    yield f"slurmfaird {about.get('version', '')} on cluster {about['cluster']}: {how}{mode}\n"
+    yield "".join(f"  ! {printable(line)}\n" for text in found for line in text.splitlines())
+    yield f"Decided     {at(asked.now_s)}, {words(asked.age_s)} ago, in {about['cycle_s']:.2f} s\n"
+    yield (
+        f"Writes      {about['written']} of {about['changes']} changes went out"
+        f"{', ' + str(about['left_over']) + ' wait for the next cycle' if about['left_over'] else ''}\n"
+    )
+    yield f"Policy      {about.get('policy_file', '')}\n"
+    for row in about["pools"]:
+        yield _pool_line(row, asked)
+    for pool, key, value, who, at_s in about["overrides"]:
+        yield f"Override    {pool} {key}={value}, by {who} at {at(at_s)}\n"
+    yield "".join(f"Warning     {printable(text)}\n" for text in about["warnings"])
+
+
+def _pool_line(row: dict[str, Any], asked: Asked) -> str:
+    share = row["fairshare"]
+    rule = f"fair share on (k={share['k']:g}, {share['enforce']})" if share["enabled"] else "fair share off"
+    down = row["configured"] - row["capacity"]
+    outage = f", {amount(down)} down" if down else ""
+    return (
+        f"Pool        {row['pool']} ({','.join(row['partitions'])}): {amount(row['free'])} of "
+        f"{amount(row['capacity'])} {row['resource']} free{outage}, {_pending(row['pool'], asked)} jobs wait, {rule}\n"
+    )
