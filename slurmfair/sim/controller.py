@@ -40,6 +40,7 @@ class Controller:
         self.jobs: dict[int, Job] = {}
         self.queue = Queue()
         self.running_tasks: Counter[int] = Counter()  # by array
+        self.throttles: dict[int, int] = {}  # by array, where it was changed after submission
         self.starts: list[tuple[int, int]] = []  # time and job id, in the order in which jobs started
         self.ended_runs: list[Run] = []
         self.gated: frozenset[str] = frozenset()  # partitions whose submissions the gate holds
@@ -194,9 +195,14 @@ class Controller:
 
     def startable_tasks(self, job: Job) -> int:
         """Return how many tasks of a waiting record may start: the throttle counts running ones."""
-        if not job.tasks or not job.spec.throttle:
+        throttle = self.throttle(job)
+        if not job.tasks or not throttle:
             return len(job.tasks) or 1
-        return max(0, min(len(job.tasks), job.spec.throttle - self.running_tasks[job.array_id]))
+        return max(0, min(len(job.tasks), throttle - self.running_tasks[job.array_id]))
+
+    def throttle(self, job: Job) -> int:
+        """Return how many tasks of the record's array may run at once, 0 for no bound."""
+        return self.throttles.get(job.array_id, job.spec.throttle)
 
     # Running
 
