@@ -82,9 +82,10 @@ class OwnEdge:
 
     def update(self, job_id: int, request: Request) -> int:
         """Send one request; return Slurm's error number."""
-        tag = request.admin_comment
+        tag, tasks = request.admin_comment, request.array_tasks
         written = None if tag is None else tag.encode("utf-8", "surrogateescape")
-        return self._own.update(job_id, request.priority, request.site_factor, written)
+        bound = None if tasks is None else b"%d" % tasks
+        return self._own.update(job_id, request.priority, request.site_factor, written, bound)
 
     def error_text(self, number: int) -> str:
         """Return Slurm's own words for an error."""
@@ -135,6 +136,10 @@ class PyslurmEdge:
         given = {name: value for name, value in request._asdict().items() if value is not None}
         if given.get("site_factor") == 0:
             given["site_factor"] = 1  # pyslurm leaves out a 0
+        if "array_tasks" in given:
+            given["array"] = str(
+                given.pop("array_tasks")
+            )  # what a submission calls so is the bound in an update
         try:
             self._pyslurm.Job(job_id).modify(self._pyslurm.JobSubmitDescription(**given))
         except self._pyslurm.RPCError as err:
