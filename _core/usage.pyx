@@ -10,7 +10,8 @@ An event is one number: seconds since the origin in the high 32 bits, and below 
 2^31: h for a holding that begins, its complement for one that ends, 2^30 + j for step j.
 """
 
-from libc.math cimport M_LN2, exp2, expm1, floor, fmax, fmin, ldexp
+from libc.math cimport M_LN2, exp2, expm1, floor, fmax, ldexp
+from libc.string cimport memset
 
 cdef enum:
     HELD, DESERVED, SINCE, ALLOCATED, ALLOCATED_LOW, OVER, OVER_LOW  # fields of a node
@@ -21,7 +22,7 @@ cdef enum:
 cdef enum:
     LOW_BITS = 9  # a table has 2^9 short steps
     TICK = 1 << 17  # seconds; every integral is brought up to date this often, so no step is longer
-    FAINTEST = -1000  # weights below 2^-1000 are 0
+    FAINTEST = -1020  # weights below 2^-1020, the smallest normal floats, are 0
 
 cdef long long STEPS = 1 << 30
 cdef long long HALF = 1 << 31
@@ -46,13 +47,14 @@ def decay_tables(double half_life_s, double[::1] far, double[::1] far_length, do
             far_length[i] = -unit * expm1(-M_LN2 * (<double> i * n) / half_life_s)
 
 
-def interval_sums(const long long[::1] start_s, const long long[::1] end_s, const int[::1] holding,
+def interval_sums(const long long[::1] key, const long long[::1] end_s, const int[::1] holding,
                   const int[::1] holding_node, const double[:, ::1] holding_amount, long long from_s,
                   long long to_s, const double[::1] far, const double[::1] far_length,
                   const double[::1] near_length, const double[::1] near, double[:, ::1] out):
     """Add each run's amount times its time in [from_s, to_s], decayed to to_s, to its node's row of `out`.
 
-    An end below 0 has not come yet. Empty tables mean no decay, else they cover to_s - from_s.
+    The start of a run is the low half of its key; an end below 0 has not come yet. Empty tables
+    mean no decay, else they cover to_s - from_s.
     """
     cdef Py_ssize_t i, r, node, low = near.shape[0] - 1, bits = 0
     cdef long long begins, ends, before
@@ -61,8 +63,9 @@ def interval_sums(const long long[::1] start_s, const long long[::1] end_s, cons
     with nogil:
         while decays and (1 << bits) <= low:
             bits += 1
-        for i in range(start_s.shape[0]):
-            begins = start_s[i] if start_s[i] > from_s else from_s
+        for i in range(key.shape[0]):
+            begins = key[i] & LOW_HALF
+            begins = begins if begins > from_s else from_s
             ends = end_s[i] if 0 <= end_s[i] < to_s else to_s
             if ends <= begins:
                 continue
@@ -75,6 +78,65 @@ def interval_sums(const long long[::1] start_s, const long long[::1] end_s, cons
             node = holding_node[holding[i]]
             for r in range(out.shape[1]):
                 out[node, r] += holding_amount[holding[i], r] * length
+
+
+def run_events(const long long[::1] key, const long long[::1] end_s, const int[::1] holding,
+               long long origin_s, long long after_s, long long until_s, long long[::1] out):
+    """Write when runs began and ended, after `after_s` and until `until_s`; return how many events that are.
+
+    `out` has two places a run. A run that ended before the origin is left out, what began before it
+    begins there. The start of a run is the low half of its key.
+    """
+    cdef Py_ssize_t i, n = 0
+    cdef long long start_s, seen_s = origin_s if origin_s > after_s else after_s
+    with nogil:
+        for i in range(key.shape[0]):
+            if 0 <= end_s[i] <= seen_s:
+                continue
+            start_s = key[i] & LOW_HALF
+            if after_s < start_s <= until_s:
+                out[n] = ((start_s - origin_s if start_s > origin_s else 0) << 32) | (holding[i] + HALF)
+                n += 1
+            if 0 <= end_s[i] <= until_s:
+                out[n] = ((end_s[i] - origin_s) << 32) | (~holding[i] + HALF)
+                n += 1
+    return n
+
+
+def sort_events(long long[::1] events, long long[::1] spare):
+    """Put events into the order of time; `spare` has the same length.
+
+    Return whether the result is in `spare`. The order within a second stays as it is: it matters to no
+    integral.
+    """
+    cdef Py_ssize_t i, place, digit, n = events.shape[0]
+    cdef int passes = 0, p
+    cdef long long largest = 0
+    cdef Py_ssize_t[3][2048] count
+    cdef long long *source = &events[0]
+    cdef long long *target = &spare[0]
+    cdef bint in_order = True
+    with nogil:
+        memset(count, 0, sizeof(count))
+        for i in range(n):
+            in_order = in_order and (i == 0 or source[i] >> 32 >= source[i - 1] >> 32)
+            largest = source[i] if source[i] > largest else largest
+            count[0][(source[i] >> 32) & 2047] += 1
+            count[1][(source[i] >> 43) & 2047] += 1
+            count[2][source[i] >> 54] += 1
+        while not in_order and passes < 3 and largest >> (32 + 11 * passes) > 0:
+            passes += 1
+        for p in range(passes):
+            place = 0
+            for digit in range(2048):
+                place += count[p][digit]
+                count[p][digit] = place - count[p][digit]
+            for i in range(n):
+                digit = (source[i] >> (32 + 11 * p)) & 2047
+                target[count[p][digit]] = source[i]
+                count[p][digit] += 1
+            source, target = target, source
+    return passes % 2 == 1
 
 
 cdef struct Decay:
@@ -114,6 +176,14 @@ cdef inline void add(double *total, double value) noexcept nogil:
     total[1] = low - (total[0] - after)
 
 
+cdef inline double least(double a, double b) noexcept nogil:
+    return a if a < b else b
+
+
+cdef inline double positive(double value) noexcept nogil:
+    return value if value > 0.0 else 0.0
+
+
 cdef inline void settle_node(double *node, long long at, double weight, const Decay *decay) noexcept nogil:
     """Bring a node's integrals up to `at`."""
     cdef long long seconds = at - <long long> node[SINCE]
@@ -121,12 +191,9 @@ cdef inline void settle_node(double *node, long long at, double weight, const De
     if seconds == 0:
         return
     node[SINCE] = <double> at
-    if node[HELD] == 0.0:
-        return
     length = length_of(decay, seconds) * weight
     add(node + ALLOCATED, node[HELD] * length)
-    if node[HELD] > node[DESERVED]:
-        add(node + OVER, (node[HELD] - node[DESERVED]) * length)
+    add(node + OVER, positive(node[HELD] - node[DESERVED]) * length)
 
 
 cdef inline void settle_group(double *group, double pool, long long at, double weight,
@@ -136,8 +203,7 @@ cdef inline void settle_group(double *group, double pool, long long at, double w
     if seconds == 0:
         return
     group[G_SINCE] = <double> at
-    if pool > group[INSIDE]:
-        add(group + SURPLUS, (pool - group[INSIDE]) * length_of(decay, seconds) * weight)
+    add(group + SURPLUS, positive(pool - group[INSIDE]) * (length_of(decay, seconds) * weight))
 
 
 cdef inline void settle_pool(double *pool, long long at, double weight, const Decay *decay) noexcept nogil:
@@ -145,8 +211,7 @@ cdef inline void settle_pool(double *pool, long long at, double weight, const De
     if seconds == 0:
         return
     pool[C_SINCE] = <double> at
-    if pool[SIZE] > 0.0:
-        add(pool + CAPACITY, pool[SIZE] * length_of(decay, seconds) * weight)
+    add(pool + CAPACITY, pool[SIZE] * (length_of(decay, seconds) * weight))
 
 
 cdef struct Tree:
@@ -183,17 +248,17 @@ cdef void settle_all(const Tree *tree, double[:, ::1] nodes, double[:, ::1] grou
     settle_pool(pool, at, weight, decay)
 
 
-cdef void change(Py_ssize_t node, double held, double deserved, const Tree *tree, double[:, ::1] nodes,
-                 double[:, ::1] groups, const double *pool, long long at, double weight,
-                 const Decay *decay) noexcept nogil:
+cdef inline void change(Py_ssize_t node, double held, double deserved, const Tree *tree,
+                        double[:, ::1] nodes, double[:, ::1] groups, const double *pool, long long at,
+                        double weight, const Decay *decay) noexcept nogil:
     """Let a node hold and deserve so much from `at` on."""
-    cdef double before = fmin(nodes[node, HELD], nodes[node, DESERVED])
+    cdef double before = least(nodes[node, HELD], nodes[node, DESERVED])
     settle_around(tree.group[node], tree, nodes, groups, pool, at, weight, decay)
     settle_around(tree.below[node], tree, nodes, groups, pool, at, weight, decay)
     settle_node(&nodes[node, 0], at, weight, decay)
     nodes[node, HELD] = held
     nodes[node, DESERVED] = deserved
-    groups[tree.group[node], INSIDE] += fmin(held, deserved) - before
+    groups[tree.group[node], INSIDE] += least(held, deserved) - before
 
 
 def sweep(const long long[::1] events, Py_ssize_t first, long long until, bint finish,
@@ -206,8 +271,9 @@ def sweep(const long long[::1] events, Py_ssize_t first, long long until, bint f
     """Apply the events from row `first` on, up to and with `until`; return the row of the next one.
 
     A step changes what its node deserves, or with node -1 the capacity. `nodes`, `groups` and `pool` are
-    (n_resources, ..., fields), and `next_tick` belongs to them. Times are seconds since the origin. With `finish` every integral is brought up to `until`; the state is then
-    good for reading only, because its later sums would be rounded at another moment.
+    (n_resources, ..., fields), and `next_tick` belongs to them. Times are seconds since the origin. With
+    `finish` every integral is brought up to `until`; the state is then good for reading only, because
+    its later sums would be rounded at another moment.
     """
     cdef Py_ssize_t i = first, r, h, node
     cdef long long at, last = -1
@@ -236,10 +302,8 @@ def sweep(const long long[::1] events, Py_ssize_t first, long long until, bint f
                 weight = weight_at(&decay, at)
                 last = at
             h = (events[i] & LOW_HALF) - HALF
-            sign = 1.0
-            if h < 0:
-                h = ~h
-                sign = -1.0
+            sign = 1.0 - 2.0 * (h < 0)
+            h ^= -(h < 0)
             for r in range(pool.shape[0]):
                 if h >= STEPS and step_node[h - STEPS] < 0:
                     settle_around(0, &tree, nodes[r], groups[r], &pool[r, 0], at, weight, &decay)

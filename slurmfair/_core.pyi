@@ -26,7 +26,7 @@ def window_rows(
     list_of: Codes,
     window: int,
     capacity: int,
-    seen: Ints,
+    left: Ints,
     first: Ints,
     following: Ints,
     row: Ints,
@@ -72,7 +72,7 @@ def decay_tables(
     half_life_s: float, far: Floats, far_length: Floats, near_length: Floats, near: Floats
 ) -> None: ...
 def interval_sums(
-    start_s: Ints,
+    key: Ints,
     end_s: Ints,
     holding: Codes,
     holding_node: Codes,
@@ -85,6 +85,10 @@ def interval_sums(
     near: Floats,
     out: Floats,
 ) -> None: ...
+def run_events(
+    key: Ints, end_s: Ints, holding: Codes, origin_s: int, after_s: int, until_s: int, out: Ints
+) -> int: ...
+def sort_events(events: Ints, spare: Ints) -> bool: ...
 def sweep(
     events: Ints,
     first: int,
@@ -117,6 +121,8 @@ __all__ = [
     "longest_run",
     "make_pass",
     "round_shares",
+    "run_events",
+    "sort_events",
     "sweep",
     "window_rows",
 ]

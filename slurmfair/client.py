@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 import sys
 from _socket import AF_UNIX, SHUT_WR, SO_RCVTIMEO, SO_SNDTIMEO, SOCK_STREAM, SOL_SOCKET, socket
-from typing import TYPE_CHECKING, BinaryIO
 
 from slurmfair.errors import DaemonUnreachable, SlurmfairError
 
+TYPE_CHECKING = False  # typing itself costs milliseconds; type checkers take this name for theirs
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, BinaryIO
 
     from slurmfair.paths import Paths
 

@@ -7,9 +7,9 @@ import json
 import os
 import pwd
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from slurmfair import reports
 from slurmfair import view as views
@@ -26,6 +26,7 @@ NAME_KEPT_S = 600.0
 MOST_NAMES = 10_000
 STALE_CYCLES, STALE_S = 5, 60.0  # data older than this many cycles, and than this, are called old
 Mark = tuple[int, int]
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -35,6 +36,7 @@ class Desk:
     mark: Mark = (0, 0)  # inode and time of the file the view came from
     reading: asyncio.Lock = field(default_factory=asyncio.Lock)
     names: dict[int, tuple[str, float]] = field(default_factory=dict)
+    turns: dict[int, asyncio.Lock] = field(default_factory=dict)
     parts: dict[int, View] = field(default_factory=dict)  # what each uid may see of the present view
 
     async def answer(self, line: bytes, uid: int) -> AsyncIterator[bytes]:
@@ -52,7 +54,8 @@ class Desk:
     async def _report(self, request: Mapping[str, Any], uid: int) -> AsyncIterator[bytes]:
         try:
             view, _ = await self._seen_by(uid)
-            for piece in reports.answer(view, request, _age_s(view), away(view)):
+            pieces = reports.answer(view, request, _age_s(view), away(view))
+            async for piece in self._pieces(uid, pieces):
                 yield piece.encode()
         except SlurmfairError as err:
             yield json.dumps({"error": str(err)}).encode() + b"\n"
@@ -75,13 +78,33 @@ class Desk:
                 terminal=request["terminal"],
                 width=request["width"],
             )
-            reply = await _answered(command, asked)
+            reply = await self._replied(uid, command, asked)
         if reply.err:
             yield _frame(b"e", reply.err)
-        for piece in reply.out:
+        async for piece in self._pieces(uid, reply.out):
             if piece:
                 yield _frame(b"o", piece)
         yield b"x %d\n" % reply.code
+
+    async def _replied(self, uid: int, command: str, asked: Asked) -> Reply:
+        """Return the reply; a command that writes to disk gets a thread, so that nobody waits for the disk."""
+        if command in commands.ON_DISK:
+            return await asyncio.to_thread(commands.answer, command, asked)
+        return await self._in_turn(uid, lambda: commands.answer(command, asked))
+
+    async def _pieces(self, uid: int, made: Iterable[str]) -> AsyncIterator[str]:
+        pieces = iter(made)
+        while (piece := await self._in_turn(uid, lambda: next(pieces, None))) is not None:
+            yield piece
+
+    async def _in_turn(self, uid: int, work: Callable[[], T]) -> T:
+        """Do a small piece of work. Between two pieces for one user everybody else gets one done."""
+        if len(self.turns) >= MOST_NAMES:
+            self.turns = {known: turn for known, turn in self.turns.items() if turn.locked()}
+        async with self.turns.setdefault(uid, asyncio.Lock()):
+            done = work()
+            await asyncio.sleep(0)
+            return done
 
     async def _seen_by(self, uid: int) -> tuple[View, Caller]:
         view = await self._newest()
@@ -113,13 +136,6 @@ class Desk:
         name = await asyncio.to_thread(_name_of, uid)
         self.names[uid] = (name, time.monotonic() + NAME_KEPT_S)
         return name
-
-
-async def _answered(command: str, asked: Asked) -> Reply:
-    """Return the reply; a command that writes to disk gets a thread, so that nobody waits for the disk."""
-    if command in commands.ON_DISK:
-        return await asyncio.to_thread(commands.answer, command, asked)
-    return commands.answer(command, asked)
 
 
 def _request(line: bytes) -> dict[str, Any] | None:

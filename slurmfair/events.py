@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slurmfair._core import run_events, sort_events
 from slurmfair.ledger import Ledger
 from slurmfair.model import UNSET_S, Codes, Floats, Ints, Quotas
 from slurmfair.runs import Runs
@@ -33,42 +34,37 @@ def event_keys(time_s: Ints, code: Ints | Codes, origin_s: int) -> Ints:
 
 def all_events(ledger: Ledger, origin_s: int, until_s: int) -> Ints:
     """Return what matters after the origin and happens until `until_s`, in the order of time."""
-    parts = [_pause_events(ledger, origin_s, UNSET_S, until_s)]
-    for table in (ledger.open, ledger.recent, ledger.closed):
-        lives = (table.end_s > origin_s) | (table.end_s == UNSET_S)
-        runs = table if lives.all() else table.take(lives)
-        parts.append(_begins(runs, origin_s, UNSET_S, until_s))
-        parts.append(_ends(runs, origin_s, UNSET_S, until_s))
-    return np.sort(np.concatenate(parts))
+    return _events(ledger, (ledger.open, ledger.recent, ledger.closed), origin_s, UNSET_S, until_s)
 
 
 def fresh_events(ledger: Ledger, origin_s: int, after_s: int, until_s: int) -> Ints:
     """Return what happened after `after_s`, which must not be more than an hour ago, in the order of time."""
-    parts = [
-        _pause_events(ledger, origin_s, after_s, until_s),
-        _begins(ledger.open, origin_s, after_s, until_s),
-        _begins(ledger.recent, origin_s, after_s, until_s),
-        _ends(ledger.recent, origin_s, after_s, until_s),
-    ]
-    return np.sort(np.concatenate(parts))
+    return _events(ledger, (ledger.open, ledger.recent), origin_s, after_s, until_s)
 
 
-def _begins(runs: Runs, origin_s: int, after_s: int, until_s: int) -> Ints:
-    start_s = runs.start_s
-    rows = (start_s > after_s) & (start_s <= until_s)
-    if rows.all():
-        return event_keys(start_s, runs.holding, origin_s)
-    return event_keys(start_s[rows], runs.holding[rows], origin_s)
+def _events(ledger: Ledger, tables: tuple[Runs, ...], origin_s: int, after_s: int, until_s: int) -> Ints:
+    pauses = _pause_events(ledger, origin_s, after_s, until_s)
+    out = np.empty(2 * sum(map(len, tables)) + len(pauses), dtype=np.int64)
+    n = 0
+    for runs in tables:
+        n += run_events(runs.key, runs.end_s, runs.holding, origin_s, after_s, until_s, out[n:])
+    out[n : n + len(pauses)] = pauses
+    return in_order(out[: n + len(pauses)])
 
 
-def _ends(runs: Runs, origin_s: int, after_s: int, until_s: int) -> Ints:
-    rows = (runs.end_s > after_s) & (runs.end_s <= until_s)
-    return event_keys(runs.end_s[rows], ~runs.holding[rows], origin_s)
+def in_order(events: Ints) -> Ints:
+    """Return the events in the order of time."""
+    if len(events) == 0:
+        return events
+    spare = np.empty_like(events)
+    return spare if sort_events(events, spare) else events
 
 
 def _pause_events(ledger: Ledger, origin_s: int, after_s: int, until_s: int) -> Ints:
     """Return the ends and beginnings of what runs hold around their suspensions."""
     pauses = ledger.pauses
+    if len(pauses) == 0:
+        return np.empty(0, dtype=np.int64)
     open_end = np.where(pauses.to_s == UNSET_S, until_s + 1, pauses.to_s)
     rows = np.flatnonzero((open_end > max(after_s, origin_s)) & (pauses.from_s <= until_s))
     key, from_s, to_s = pauses.key[rows], pauses.from_s[rows], open_end[rows]
@@ -77,7 +73,7 @@ def _pause_events(ledger: Ledger, origin_s: int, after_s: int, until_s: int) -> 
         at = table.find(key)
         holding[at >= 0] = table.holding[at[at >= 0]]
     stops = (from_s > after_s) & (holding >= 0)
-    goes_on = (to_s > after_s) & (to_s <= until_s) & (holding >= 0)
+    goes_on = (to_s <= until_s) & (holding >= 0)
     return np.append(
         event_keys(from_s[stops], ~holding[stops], origin_s),
         event_keys(to_s[goes_on], holding[goes_on], origin_s),

@@ -24,7 +24,7 @@ def make_view(cycle: Cycle, applied: Applied | None, about: dict[str, Any]) -> V
     shown = np.flatnonzero((snapshot.pool_of >= 0) & (snapshot.standing != Standing.ENDED))
     columns, texts = _facts(jobs, shown)
     columns |= {
-        "standing": snapshot.standing[shown].astype(np.int64),
+        "standing": _standing_after(cycle, applied)[shown],
         "base": snapshot.job_priority[shown],
         "tasks": snapshot.tasks[shown],
     }
@@ -33,6 +33,17 @@ def make_view(cycle: Cycle, applied: Applied | None, about: dict[str, Any]) -> V
     ordered = {name: column[order] for name, column in columns.items()}
     rows = [row for index in range(len(cycle.pools)) for row in _quota_rows(cycle, index)]
     return View(_about(cycle, applied, about), ordered, texts, rows)
+
+
+def _standing_after(cycle: Cycle, applied: Applied | None) -> Ints:
+    """Return each record's standing with what was just written, so that nobody reads "held" of a job let go."""
+    standing = cycle.snapshot.standing.astype(np.int64)
+    done = applied.done if applied else ()
+    job_id = cycle.snapshot.reading.jobs.job_id
+    waits = standing <= Standing.GATED
+    standing[waits & np.isin(job_id, [change.job_id for change in done if change.hold])] = Standing.HELD
+    standing[waits & np.isin(job_id, [change.job_id for change in done if change.release])] = Standing.OPEN
+    return standing
 
 
 def _facts(jobs: JobTable, rows: Ints) -> tuple[dict[str, Column], dict[str, list[str]]]:

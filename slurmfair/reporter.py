@@ -50,7 +50,6 @@ async def serve(sock: socket.socket, guest: Guest, desk: Desk) -> None:
                 async with asyncio.timeout(STALL_TIMEOUT_S):
                     await asyncio.get_running_loop().sock_sendall(sock, piece)
                 guest.waits_for_us()
-                await asyncio.sleep(0)
 
 
 async def _line(sock: socket.socket) -> bytes:

@@ -58,7 +58,7 @@ class Rows:
     quotas: Mapping[tuple[str, str], Mapping[str, Any]] = field(repr=False)
 
     def numbers(self, name: str) -> list[Any]:
-        return self.view.jobs[name][self.rows].tolist()  # type: ignore[no-any-return]
+        return self.view.jobs[name][self.rows].tolist()
 
     def texts(self, name: str) -> list[str]:
         values = self.view.texts[name]
@@ -103,7 +103,7 @@ class Field:
     names: tuple[str, ...]
     header: str
     cells: Cells
-    key: str = ""  # column of the view to sort by; "" sorts by the cells
+    key: str = ""  # column of the view to sort by; "" sorts by the cells, which takes longer
 
 
 def _text(column: str) -> Cells:
@@ -195,10 +195,10 @@ def _cluster(rows: Rows) -> list[Any]:
 
 FIELDS = (
     Field("i", ("JobArrayID", "JobID"), "JOBID", _ids, "job_id"),
-    Field("r", ("Partition",), "PARTITION", _text("partition")),
-    Field("u", ("UserName", "User"), "USER", _text("user")),
-    Field("o", ("Account",), "ACCOUNT", _text("account")),
-    Field("n", ("QOS", "QOSName"), "QOSNAME", _text("qos")),
+    Field("r", ("Partition",), "PARTITION", _text("partition"), "partition"),
+    Field("u", ("UserName", "User"), "USER", _text("user"), "user"),
+    Field("o", ("Account",), "ACCOUNT", _text("account"), "account"),
+    Field("n", ("QOS", "QOSName"), "QOSNAME", _text("qos"), "qos"),
     Field("c", ("Cluster",), "CLUSTER", _cluster),
     Field("Y", ("PriorityLong", "Priority"), "PRIORITY", _number("priority"), "priority"),
     Field("y", ("NormPriority",), "PRIORITY", _norm, "priority"),
@@ -219,9 +219,9 @@ FIELDS = (
     Field("s", ("SLUID",), "SLUID", _unknown),
     Field("t", ("NormTRES",), "TRES", _unknown),
     Field("T", ("TRESPriority",), "TRES", _unknown),
-    Field("g", ("Quota",), "QUOTA", _text("quota")),
-    Field("G", ("Pool",), "POOL", _text("pool")),
-    Field("m", ("Policy",), "POLICY", _text("policy")),
+    Field("g", ("Quota",), "QUOTA", _text("quota"), "quota"),
+    Field("G", ("Pool",), "POOL", _text("pool"), "pool"),
+    Field("m", ("Policy",), "POLICY", _text("policy"), "policy"),
     Field("d", ("JobPriority",), "PRIO", _number("base"), "base"),
     Field("e", ("EffectivePriority",), "PRIO", _effective, "effective"),
     Field("k", ("Position",), "POS", _positive("position"), "position"),
@@ -245,7 +245,7 @@ FIELDS = (
     Field("l", ("Entitled",), "ENTITLED", _entitled),
     Field("v", ("Ratio",), "RATIO", _ratio),
     Field("U", ("QuotaPriority",), "QPRIO", _quota_priority),
-    Field("M", ("Name",), "NAME", _text("name")),
+    Field("M", ("Name",), "NAME", _text("name"), "name"),
 )
 BY_LETTER = {one.letter: one for one in FIELDS}
 BY_NAME = {name.lower(): one for one in FIELDS for name in one.names}
@@ -254,10 +254,18 @@ BY_NAME = {name.lower(): one for one in FIELDS for name in one.names}
 def sort_key(rows: Rows, asked: Field) -> Column:
     """Return numbers to sort the rows by."""
     if asked.key:
-        return rows.view.jobs[asked.key][rows.rows]
+        column = rows.view.jobs[asked.key][rows.rows]
+        return _alphabetical(rows.view.texts[asked.key])[column] if asked.key in rows.view.texts else column
     cells = asked.cells(rows)
     place = {cell: n for n, cell in enumerate(sorted(set(cells), key=_numbers_last))}
     return np.asarray([place[cell] for cell in cells], dtype=np.int64)
+
+
+def _alphabetical(values: list[str]) -> Column:
+    """Return the place of each text in alphabetical order."""
+    place = np.empty(len(values), dtype=np.int64)
+    place[sorted(range(len(values)), key=values.__getitem__)] = np.arange(len(values))
+    return place
 
 
 def _numbers_last(cell: object) -> tuple[bool, float, str]:

@@ -15,8 +15,8 @@ MODULES = {
     "sfshare": "slurmfair.cli.share",
     "status": "slurmfair.cli.status",
     "explain": "slurmfair.cli.explain",
-    "set": "slurmfair.cli.settings",
-    "unset": "slurmfair.cli.settings",
+    "set": "slurmfair.cli.set",
+    "unset": "slurmfair.cli.unset",
 }
 ON_DISK = frozenset({"set", "unset"})  # commands that write: they wait for the disk
 EXIT_FAILED = 1

@@ -40,6 +40,7 @@ def complaints(asked: Asked) -> list[str]:
     found = [asked.away] if asked.away else []
     if about.get("refused_policy"):
         found.append(f"policy refused, the one before stays in force: {about['refused_policy']}")
+    found += [f"override refused: {text}" for text in about.get("refused_overrides", ())]
     found += [f"degraded: {text}" for text in about.get("degraded", ())]
     return found
 

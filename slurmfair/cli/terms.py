@@ -70,10 +70,12 @@ class Parser(argparse.ArgumentParser):
     def parse(self, argv: Sequence[str]) -> argparse.Namespace:
         """Return the options. As in getopt, an option takes the next word for its value even if it begins with "-"."""
         words = iter(argv)
-        joined = [
-            word + self._glue(word) + next(words, "") if self._wants_value(word) else word for word in words
-        ]
-        return self.parse_args(joined)
+        out: list[str] = []
+        for word in words:
+            value = next(words, None) if self._wants_value(word) else None
+            glue = "=" if word.startswith("--") else ""
+            out += [word] if value is None else [word + glue + value] if value else [word, value]
+        return self.parse_args(out)
 
     def _wants_value(self, word: str) -> bool:
         if word.startswith("--"):
@@ -85,10 +87,6 @@ class Parser(argparse.ArgumentParser):
     def _takes_value(self, option: str, optional: bool = False) -> bool:
         action = self._option_string_actions.get(option)
         return action is not None and (action.nargs is None or (optional and action.nargs == "?"))
-
-    @staticmethod
-    def _glue(word: str) -> str:
-        return "=" if word.startswith("--") else ""
 
     def print_help(self, file: object = None) -> NoReturn:
         raise Finished(0, out=self.format_help())

@@ -6,10 +6,9 @@ Needs root, Debian and a package mirror; elsewhere the same story runs on the si
 from __future__ import annotations
 
 import contextlib
-import os
+import json
 import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -43,6 +42,11 @@ pools:
           pretrain: {match: {accounts: [llm-pretrain]}, deserved: 8, weight: 2}
           eval: {match: {accounts: [llm-eval]}, weight: 1}
       speech: {match: {accounts: [speech]}, deserved: 8, policy: round_robin, limit: 20}
+"""
+DECISIONS = """
+import json, sqlite3
+db = sqlite3.connect("/var/lib/slurmfair/state.db")
+print(json.dumps(db.execute("SELECT job_id, what FROM decisions ORDER BY rowid").fetchall()))
 """
 STORY = """
 Three teams share 32 GPUs (gpu01-03: 8 h100 each, gpu04: 4 h100 and 4 a100).
@@ -97,7 +101,10 @@ def reachable_slurmctld() -> str:
 
 def simulated(reason: str) -> int:
     """Tell the story on the cluster in memory, and say so."""
-    print(f"run: {reason}\nrun: going on with the simulated cluster: Slurm's rules in memory, no real Slurm", flush=True)
+    print(
+        f"run: {reason}\nrun: going on with the simulated cluster: Slurm's rules in memory, no real Slurm",
+        flush=True,
+    )
     venv = REPO / ".venv"
     subprocess.run(["bash", str(REPO / "tests/venv.sh"), sys.executable, str(venv)], check=True)
     return subprocess.run([str(venv / "bin/python"), "-m", "slurmfair.sim.demo"]).returncode
@@ -141,10 +148,12 @@ def submit_workload(lab: Lab) -> None:
     def job(name: str, seconds: int, *args: str) -> list[str]:
         return [f"--job-name={name}", *args, f"--wrap=exec sleep {seconds}", "--time=5"]
 
-    lab.submit_many([job(f"speech{i:02}", 25 + 2 * i, "--gpus=1") for i in range(30)], user="eve")
+    lab.submit_many([job(f"speech{i:02}", 20 + i, "--gpus=1") for i in range(30)], user="eve")
     lab.submit_many([job("gang16", 30, "-N2", "--gres=gpu:h100:8")], user="ann")
     lab.submit_many([job(f"vision{i}", 15, "--gpus=1") for i in range(1, 5)], user="bob")
-    lab.submit_many([job(f"pre{i}", 40, "-N1", "--gpus=4", "--account=llm-pretrain") for i in range(3)], user="cid")
+    lab.submit_many(
+        [job(f"pre{i}", 40, "-N1", "--gpus=4", "--account=llm-pretrain") for i in range(3)], user="cid"
+    )
     lab.submit_many([job(f"eval{i}", 20, "--gpus=2", "--account=llm-eval") for i in range(4)], user="dora")
 
 
@@ -161,7 +170,10 @@ def show(lab: Lab, log: Path, shown: int, at_s: int) -> int:
         done = lab.run(argv, check=False)
         text = done.stdout if done.returncode == 0 else done.stderr
         if argv[0] == "squeue":
-            text = ", ".join(f"{n} of {account}" for account, n in sorted(Counter(text.split()).items())) or "none"
+            text = (
+                ", ".join(f"{n} of {account}" for account, n in sorted(Counter(text.split()).items()))
+                or "none"
+            )
         print(f"--- {title}\n" + "\n".join(text.rstrip().splitlines()[:18]))
     sys.stdout.flush()
     return len(lines)
@@ -169,8 +181,7 @@ def show(lab: Lab, log: Path, shown: int, at_s: int) -> int:
 
 def summary(lab: Lab) -> None:
     """Say what was held, in which order jobs started, and what was written."""
-    with contextlib.closing(sqlite3.connect(lab.path("/var/lib/slurmfair/state.db"))) as db:
-        decisions = db.execute("SELECT job_id, what FROM decisions ORDER BY rowid").fetchall()
+    decisions = json.loads(lab.run(["python3", "-c", DECISIONS]).stdout)
     held = list(dict.fromkeys(job for job, what in decisions if "hold" in what))
     rows = {int(row["JobIDRaw"]): row for row in lab.sacct("--format=JobIDRaw,JobName,Account,Start")}
     begun = sorted((row["Start"], number) for number, row in rows.items() if row["Start"][:1].isdigit())

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from slurmfair.model import Outcome
+from slurmfair.view import load
 from tests.lab import Lab
 from tests.live.controller import ControllerLog, Update
 from tests.live.queue import Job, read_jobs
@@ -230,3 +232,20 @@ class Site:
         """Return what `slurmfair status --json` says."""
         found: dict[str, Any] = json.loads(self.report("slurmfair", "status", "--json"))
         return found
+
+    # -- what the daemon published ---------------------------------------------------------------------
+
+    def published(self) -> dict[int, dict[str, Any]]:
+        """Return the rows of the published view by job id, each with the time of its reading as `now_s`."""
+        view = load(self.lab.path(f"{STATE}/view.npz"))
+        rows = (view.row(i) for i in range(len(view)))
+        return {row["job_id"]: row | {"now_s": view.about["now_s"]} for row in rows}
+
+    def row(self, job: int) -> dict[str, Any]:
+        """Return the published row of a job, an empty one if it is not there."""
+        return self.published().get(job, {})
+
+    def outcome(self, job: int) -> Outcome | None:
+        """Return what the last pass found about a waiting job, None if it is in no queue."""
+        found = self.row(job).get("outcome", -1)
+        return None if found < 0 else Outcome(found)
