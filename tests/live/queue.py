@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tests.lab import Lab
 
 COLUMNS = (
-    "JobID", "ArrayJobID", "State", "Reason", "PriorityLong", "AdminComment", "NodeList", "StartTime", "Nice",
+    "JobID", "ArrayJobID", "State", "Reason", "PriorityLong", "admin_comment", "NodeList", "StartTime", "Nice",
     "Partition", "UserName",
 )  # fmt: skip
 FORMAT = ",".join(f"{column}:150|" for column in COLUMNS)
@@ -34,7 +34,7 @@ def read_jobs(lab: Lab) -> dict[int, Job]:
     """Return all records by id, those of jobs that ended lately too."""
     argv = ["squeue", "--noheader", "--all", "--states=all", "--Format", FORMAT]
     rows = lab.run(argv, env={"SLURM_TIME_FORMAT": "%s"}).stdout.splitlines()
-    jobs = (_job([cell.strip() for cell in row.split("|")]) for row in rows)
+    jobs = (_job([cell.strip().replace("(null)", "") for cell in row.split("|")]) for row in rows)
     return {job.job_id: job for job in jobs}
 
 
