@@ -3,6 +3,8 @@
 Callers check shapes and allocate: a normal build checks nothing.
 """
 
+cimport cython
+from libc.math cimport floor
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 cdef extern from *:
@@ -29,6 +31,7 @@ cdef inline bint touches(uint64_t classes, uint64_t others, bint inside) noexcep
     return not classes & ~others if inside else (classes & others) != 0
 
 
+@cython.final
 cdef class Walk:
     """All that one pass looks at and changes; the names are those of model and of order.py."""
 
@@ -71,8 +74,8 @@ cdef class Walk:
     # closed lanes: by which row (-1 for open), and failures so far
     cdef int64_t[:, ::1] closed_by, failures
     # results
-    cdef uint8_t[::1] outcome, reserved, opened
-    cdef int64_t[::1] starts, attempt, blocker, position, failed
+    cdef uint8_t[::1] outcome, reserved
+    cdef int64_t[::1] starts, more, attempt, blocker, position, failed
     cdef double[:, ::1] allocated_after
 
     cdef Py_ssize_t n_quotas, n_resources, n_classes, width, main
@@ -135,15 +138,18 @@ cdef class Walk:
         """Return a quota's parent; the root stands behind the last quota."""
         return self.parent[node] if self.parent[node] >= 0 else self.n_quotas
 
+    cdef int heapify(self, Py_ssize_t parent) except -1 nogil:
+        """Make a heap of a quota's children."""
+        cdef int64_t at
+        for at in range(self.size[parent] // 2 - 1, -1, -1):
+            self.sink(parent, at)
+        return 0
+
     cdef int plant(self) except -1 nogil:
         """Make all heaps; a parent stands before its children, so the last ones come first."""
         cdef Py_ssize_t node, parent
-        cdef int64_t at
-        for node in range(self.n_quotas, -1, -1):
-            for at in range(self.size[node] // 2 - 1, -1, -1):
-                self.sink(node, at)
-            if node == self.n_quotas:
-                continue
+        for node in range(self.n_quotas - 1, -1, -1):
+            self.heapify(node)
             if self.size[node] > 0:
                 self.rekey(node, self.candidate[self.heap[self.first[node]]])
             elif self.head[node] < self.stop[node]:
@@ -153,7 +159,7 @@ cdef class Walk:
             parent = self.above(node)
             self.heap[self.first[parent] + self.size[parent]] = node
             self.size[parent] += 1
-        return 0
+        return self.heapify(self.n_quotas)
 
     cdef int settle(self, Py_ssize_t leaf) except -1 nogil:
         """Bring the path of the leaf just tried up to date: it is the top of every heap on it."""
@@ -176,19 +182,35 @@ cdef class Walk:
 
     # -- does it fit? (SEMANTICS 3) --------------------------------------------------------------------
 
-    cdef bint within_limits(self, Py_ssize_t leaf, int64_t row, int64_t times) except -1 nogil:
-        """Tell whether the path to the root can bear `times` tasks more."""
+    cdef bint within_limits(self, Py_ssize_t leaf, int64_t row) except -1 nogil:
+        """Tell whether the path to the root can bear one task more."""
         cdef Py_ssize_t i, node = leaf
         cdef int64_t more
         if not self.limited[leaf]:
             return True
         while node >= 0:
             for i in range(self.n_resources):
-                more = self.need[row, self.resources[i]] * times
+                more = self.need[row, self.resources[i]]
                 if more > 0 and self.allocated[node, i] + more > self.limit[node, i]:
                     return False
             node = self.parent[node]
         return True
+
+    cdef int64_t bearable(self, Py_ssize_t leaf, int64_t row, int64_t most) except -1 nogil:
+        """Return how many tasks more the path to the root can bear, at most so many."""
+        cdef Py_ssize_t i, node = leaf
+        cdef int64_t need
+        cdef double left
+        if not self.limited[leaf]:
+            return most
+        while node >= 0:
+            for i in range(self.n_resources):
+                need = self.need[row, self.resources[i]]
+                left = self.limit[node, i] - self.allocated[node, i]
+                if need > 0 and left < <double> (need * most):
+                    most = <int64_t> floor(max(left, 0.0) / need)
+            node = self.parent[node]
+        return most
 
     cdef bint entitled(self, Py_ssize_t leaf, int64_t row) except -1 nogil:
         """Tell whether the leaf and all quotas above would stay within their shares."""
@@ -235,18 +257,21 @@ cdef class Walk:
 
     cdef int verdict(self, Py_ssize_t leaf, int64_t row) except -1 nogil:
         """Return the outcome of trying the entry now, cheapest test first."""
-        if not self.within_limits(leaf, row, 1):
+        if not self.within_limits(leaf, row):
             return LIMIT
         if not self.has_capacity(row):
             return CAPACITY
         if self.unplaced[row] or not self.has_nodes(row):
             return PLACEMENT
-        if self.others_reserved(leaf) and self.in_the_way(leaf, row) and not self.entitled(leaf, row):
-            if not (self.backfills and self.ends_in_time(leaf, row)):
-                return HELD_BACK
-        return STARTS
+        return HELD_BACK if self.held_back(leaf, row) else STARTS
 
     # -- hold-back (SEMANTICS 5) -----------------------------------------------------------------------
+
+    cdef bint held_back(self, Py_ssize_t leaf, int64_t row) except -1 nogil:
+        """Tell whether the entry must leave room for what other leaves have reserved."""
+        if not self.others_reserved(leaf) or not self.in_the_way(leaf, row) or self.entitled(leaf, row):
+            return False
+        return not (self.backfills and self.ends_in_time(leaf, row))
 
     cdef bint others_reserved(self, Py_ssize_t leaf) except -1 nogil:
         """Tell whether a leaf other than this one holds a reservation."""
@@ -268,6 +293,13 @@ cdef class Walk:
                 total += self.group_sum[g, r]
         return total
 
+    cdef int64_t claims_exactly(self, Py_ssize_t leaf, Py_ssize_t g) except -1 nogil:
+        """Return what other leaves have reserved of the main resource in just the classes of a group."""
+        cdef int64_t row = self.reservation[leaf]
+        if row >= 0 and self.classes[row] == self.group_classes[g]:
+            return self.group_sum[g, self.main] - self.need[row, self.main]
+        return self.group_sum[g, self.main]
+
     cdef bint in_the_way(self, Py_ssize_t leaf, int64_t row) except -1 nogil:
         """Tell whether the entry could take what another leaf has reserved.
 
@@ -275,7 +307,7 @@ cdef class Walk:
         that the entry may use must keep enough for the reservations inside it.
         """
         cdef Py_ssize_t r, g
-        cdef int64_t claimed
+        cdef int64_t claimed, left
         for r in range(3):
             if r == self.main or self.need[row, r] == 0:
                 continue
@@ -285,11 +317,10 @@ cdef class Walk:
         if self.need[row, self.main] == 0:
             return False
         for g in range(self.n_groups):
-            if self.group_classes[g] & self.classes[row]:
+            if self.group_classes[g] & self.classes[row] and self.claims_exactly(leaf, g) > 0:
                 claimed = self.claims(leaf, self.group_classes[g], True, self.main)
-                if claimed > 0 and (
-                    self.within(self.class_free, self.group_classes[g]) - self.need[row, self.main] < claimed
-                ):
+                left = self.within(self.class_free, self.group_classes[g]) - self.need[row, self.main]
+                if left < claimed:
                     return True
         return False
 
@@ -453,9 +484,8 @@ cdef class Walk:
             self.first_failure = False
             if self.holds_back and self.reservation[leaf] < 0 and (guarded or self.entitled(leaf, row)):
                 self.reserve(leaf, row)
-            if self.begun[leaf] == 0:
-                self.failed[self.n_failed] = row
-                self.n_failed += 1
+            self.failed[self.n_failed] = row
+            self.n_failed += 1
         self.outcome[row] = STARTS if self.begun[leaf] > 0 else reason
         self.close(leaf, row)
         return 0
@@ -511,9 +541,11 @@ cdef class Walk:
         cdef int64_t row
         for i in range(self.n_failed):
             row = self.failed[i]
-            if self.reserved[row] == with_reservation and self.within_limits(self.leaf[row], row, self.tasks[row]):
-                self.charge(self.leaf[row], row, self.tasks[row])
-                self.opened[row] = 1
+            if self.reserved[row] != with_reservation:
+                continue
+            if with_reservation or not self.held_back(self.leaf[row], row):
+                self.more[row] = self.bearable(self.leaf[row], row, self.tasks[row] - self.starts[row])
+                self.charge(self.leaf[row], row, self.more[row])
         return 0
 
     # -- what it is given ------------------------------------------------------------------------------
@@ -593,7 +625,7 @@ cdef class Walk:
         self.failed = paper.failed
         self.outcome = result.outcome
         self.reserved = result.reserved
-        self.opened = result.opened
+        self.more = result.more
         self.starts = result.starts
         self.attempt = result.attempt
         self.blocker = result.blocker

@@ -22,7 +22,7 @@ cdef enum:
 cdef enum:
     LOW_BITS = 9  # a table has 2^9 short steps
     TICK = 1 << 17  # seconds; every integral is brought up to date this often, so no step is longer
-    FAINTEST = -1000  # weights below 2^-1000 are 0
+    FAINTEST = -1020  # weights below 2^-1020, the smallest normal floats, are 0
 
 cdef long long STEPS = 1 << 30
 cdef long long HALF = 1 << 31
@@ -106,7 +106,8 @@ def run_events(const long long[::1] key, const long long[::1] end_s, const int[:
 def sort_events(long long[::1] events, long long[::1] spare):
     """Put events into the order of time; `spare` has the same length.
 
-    Return whether the result is in `spare`. The order within a second is left as it is: it does not change any integral.
+    Return whether the result is in `spare`. The order within a second stays as it is: it matters to no
+    integral.
     """
     cdef Py_ssize_t i, place, digit, n = events.shape[0]
     cdef int passes = 0, p

@@ -7,7 +7,7 @@ from importlib import import_module
 
 from benchmarks.harness import BENCHMARKS
 
-MODULES = ("decide",)
+MODULES = ("decide", "writes")
 
 
 def main(words: list[str]) -> int:

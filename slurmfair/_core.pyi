@@ -26,7 +26,7 @@ def window_rows(
     list_of: Codes,
     window: int,
     capacity: int,
-    seen: Ints,
+    left: Ints,
     first: Ints,
     following: Ints,
     row: Ints,

@@ -11,6 +11,7 @@ from slurmfair.config import Config, Pool
 from slurmfair.config_kinds import number_text
 from slurmfair.model import RESOURCES, NodeTable, Partition
 from slurmfair.problems import nearest
+from slurmfair.slurm.settings import Wishes
 
 
 class Findings(NamedTuple):
@@ -18,6 +19,17 @@ class Findings(NamedTuple):
 
     errors: list[str]
     warnings: list[str]
+
+
+def wishes_of(config: Config) -> Wishes:
+    """Return what the policy asks of the cluster's settings."""
+    return Wishes(
+        partitions=frozenset(name for pool in config.pools for name in pool.partitions),
+        channel=config.ranks.channel,
+        interval_s=config.cycle.interval_s,
+        window=config.cycle.window,
+        high=config.ranks.high,
+    )
 
 
 def check_against_cluster(config: Config, partitions: Sequence[Partition], nodes: NodeTable) -> Findings:

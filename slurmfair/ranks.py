@@ -65,10 +65,15 @@ def spread(unit: Ints, rank: Ints, usable: Bools, n_units: int, scale: RankScale
     fits = usable & (lifted >= scale.low + (n_units - 1) * scale.spacing) & (lifted <= scale.high)
     kept = _longest(lifted, unit, fits)
     in_order = _longest(rank, unit, usable & (rank >= scale.low) & (rank <= scale.high))
-    crowded = np.setdiff1d(unit[in_order], unit[kept])
-    if len(crowded):
-        kept = kept[_roomy(unit[kept], rank[kept], crowded, n_units, scale)]
-    return _filled(unit[kept], rank[kept], n_units, scale), len(np.setdiff1d(in_order, kept))
+    pressed = np.zeros(n_units, np.bool_)
+    pressed[unit[in_order]] = True
+    pressed[unit[kept]] = False
+    if pressed.any():
+        kept = kept[_roomy(unit[kept], rank[kept], np.flatnonzero(pressed), n_units, scale)]
+    moved = np.zeros(len(unit), np.bool_)
+    moved[in_order] = True
+    moved[kept] = False
+    return _filled(unit[kept], rank[kept], n_units, scale), int(np.count_nonzero(moved))
 
 
 def _longest(value: Ints, unit: Ints, usable: Bools) -> Ints:

@@ -254,3 +254,17 @@ def last_cycle_s(path: Path) -> int | None:
     except sqlite3.Error as err:
         raise StateError(f"{path}: cannot be read: {err}") from err
     return None if row is None else int(row[0])
+
+
+def overrides_on_disk(path: Path) -> tuple[Override, ...]:
+    """Return the overrides that a state file holds, none if there is no such file, without opening it for writing."""
+    if not path.exists():
+        return ()
+    try:
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10.0)) as db:
+            rows = db.execute(
+                "SELECT pool, key, value, who, at_s FROM overrides ORDER BY at_s, pool, key"
+            ).fetchall()
+    except sqlite3.Error as err:
+        raise StateError(f"{path}: cannot be read: {err}") from err
+    return tuple(Override(*row) for row in rows)

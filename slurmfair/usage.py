@@ -18,7 +18,7 @@ from slurmfair._core import decay_tables, interval_sums, sweep
 from slurmfair.config import FairShare
 from slurmfair.events import StepTable, all_events, fresh_events, in_order, nodes_of, step_events, step_table
 from slurmfair.fairshare import siblings
-from slurmfair.ledger import Ledger
+from slurmfair.ledger import RECENT_S, Ledger
 from slurmfair.model import Codes, Floats, Ints, Quotas
 from slurmfair.steps import Steps
 from slurmfair.windows import window_start
@@ -26,7 +26,6 @@ from slurmfair.windows import window_start
 LAG_S = 300  # live looks still correct the last minutes; they are added up afresh in each cycle
 SHIFT_EVERY = 20  # half-lives
 SMALLEST = math.ldexp(1.0, -960)  # GPU-seconds
-NOISE = math.ldexp(1.0, -90)  # of everything since the origin: less is what rounding left
 TICK_S = 1 << 17  # as in the kernel, like the numbers of the fields below
 NEAR = 1 << 9
 HELD, DESERVED, SINCE, ALLOCATED, OVER, NODE_FIELDS = 0, 1, 2, 3, 5, 8
@@ -135,7 +134,7 @@ class History:
     logged: int
     head: Cursor  # at the latest moment that is certain
     tail: Cursor  # at the beginning of the window, or where the head is if that is earlier
-    whole: bool  # false if the ledger's bulk has events after the head
+    whole: bool  # false if the ledger's bulk had events after the head when it was built
 
     def follows(self, ledger: Ledger, steps: Steps, quotas: Quotas, half_life_s: float) -> bool:
         """Tell whether nothing has changed but what came after the head."""
@@ -143,6 +142,7 @@ class History:
         head_s = self.origin_s + self.head.at
         return (
             self.whole
+            and ledger.read_s - head_s <= RECENT_S
             and self.decay.half_life_s == half_life_s
             and _same_tree(self.quotas, quotas)
             and ledger.altered_since(self.version) > head_s
@@ -265,9 +265,7 @@ class History:
 
 def _added(end: Floats, begin: Floats, field: int, weight: float) -> Floats:
     """Return the growth of a sum that is kept in two floats, in weights of now, resources last."""
-    high, low = end[..., field], end[..., field + 1]
-    grown = (high - begin[..., field]) + (low - begin[..., field + 1])
-    grown[grown < NOISE * high] = 0.0
+    grown = (end[..., field] - begin[..., field]) + (end[..., field + 1] - begin[..., field + 1])
     grown /= weight
     grown[grown < SMALLEST] = 0.0
     return np.ascontiguousarray(grown.T)

@@ -458,7 +458,10 @@ MATCHING = [
 @pytest.mark.parametrize(("first", "second"), NEVER_MATCHING)
 def test_a_rule_whose_jobs_are_all_taken_before_is_refused(first: str, second: str) -> None:
     told = mistakes_in(f"quotas:\n  q: {{match: {first}}}\n  r: {{match: {second}}}")
-    assert "p.yaml:8: pools.p.quotas.r.match: can never match: rules before it (line 7) take all its jobs" in told
+    assert (
+        "p.yaml:8: pools.p.quotas.r.match: can never match: rules before it (line 7) take all its jobs"
+        in told
+    )
 
 
 @pytest.mark.parametrize(("first", "second"), MATCHING)
@@ -525,21 +528,21 @@ def test_a_bomb_of_merges_is_refused() -> None:
 
 
 def test_a_megabyte_of_quotas_is_read_quickly() -> None:
-    """1.3 s of CPU where nothing else runs; the bound leaves room for coverage, not for a square."""
+    """1.3 s of CPU where nothing else runs; the bound leaves room for coverage; a quadratic reader takes minutes."""
     row = "      q{0}: {{match: {{accounts: [acc{0}], qos: [n]}}, deserved: 1, limit: 4, weight: 3, policy: balance, balance_timeout: 5m}}\n"
     head = "version: 1\npools:\n  p:\n    partitions: [a]\n    quotas:\n"
     text = head + "".join(row.format(i) for i in range(7900))
     assert 900_000 < len(text) < 1_000_000
     begun = time.process_time()
     assert len(parse_policy(text, "p.yaml").pools[0].quotas) == 7900
-    assert time.process_time() - begun < 10
+    assert time.process_time() - begun < 30
 
 
 def test_a_megabyte_of_mistakes_ends_early() -> None:
     begun = time.process_time()
     found = problems_of("{" + ", ".join(f"versiom{i}" for i in range(70_000)) + "}")
     assert found[-1] == "p.yaml: stopped after 2,000 mistakes"
-    assert time.process_time() - begun < 10
+    assert time.process_time() - begun < 30
 
 
 def test_many_rules_that_share_names_are_compared_quickly() -> None:
@@ -548,7 +551,7 @@ def test_many_rules_that_share_names_are_compared_quickly() -> None:
     )
     begun = time.process_time()
     assert len(policy_of(f"quotas:{rules}").pools[0].quotas) == 8000
-    assert time.process_time() - begun < 10
+    assert time.process_time() - begun < 30
 
 
 def test_yaml_without_libyaml_reads_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

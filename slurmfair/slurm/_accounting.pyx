@@ -103,8 +103,8 @@ cdef extern from *:
 
 # The rows that Runs.numbers and Runs.texts write, in order.
 NUMBERS = (
-    "jobid", "array_job_id", "array_task_id", "db_index", "submit", "start", "end", "suspended", "alloc_nodes",
-    "state", "qosid", "uid",
+    "jobid", "array_job_id", "array_task_id", "db_index", "submit", "start", "end", "suspended",
+    "alloc_nodes", "state", "qosid", "uid",
 )
 TEXTS = ("tres_alloc_str", "user", "account", "partition", "jobname")
 cdef enum:

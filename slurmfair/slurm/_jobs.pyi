@@ -15,6 +15,7 @@ def update(
     priority: int | None = None,
     site_factor: int | None = None,
     admin_comment: bytes | None = None,
+    array_tasks: bytes | None = None,
 ) -> int: ...
 
 class Jobs:

@@ -84,6 +84,7 @@ cdef extern from *:
 
     ctypedef struct job_desc_msg_t:
         char *admin_comment
+        char *array_inx
         unsigned int priority
         unsigned int site_factor
 
@@ -143,11 +144,12 @@ def reason_name(unsigned int number):
     return f"Reason{number}" if name is NULL else name.decode("utf-8", "replace")
 
 
-def update(unsigned int job_id, priority=None, site_factor=None, admin_comment=None):
+def update(unsigned int job_id, priority=None, site_factor=None, admin_comment=None, array_tasks=None):
     """Send one update of one job record, with what is given; return Slurm's error number, 0 for success.
 
     The priority is Slurm's (0 holds, 4294967295 releases), the site factor may be any value including 0,
-    the admin comment is bytes.
+    the admin comment is bytes. `array_tasks` is the most tasks of an array that may run at once, as the bytes
+    of a number, b"0" for no bound.
     """
     cdef job_desc_msg_t message
     cdef int code, error
@@ -159,6 +161,8 @@ def update(unsigned int job_id, priority=None, site_factor=None, admin_comment=N
         message.site_factor = <unsigned int> (<long long> NICE_OFFSET + <long long> site_factor)
     if admin_comment is not None:
         message.admin_comment = admin_comment  # the caller's bytes outlive the call
+    if array_tasks is not None:
+        message.array_inx = array_tasks
     with nogil:
         code = slurm_update_job(&message)
         error = errno
@@ -211,31 +215,31 @@ cdef class Jobs:
         """
         cdef Py_ssize_t n = self.answer.record_count
         cdef Py_ssize_t size = 64
+        cdef Py_ssize_t[N_TEXTS] counts
         if out.shape[0] != N_TEXTS or out.shape[1] != n:
             raise ValueError(f"texts: out must have shape ({N_TEXTS}, {n})")
         if n == 0:
             return [()] * N_TEXTS
         while size < 2 * n:
             size *= 2
-        cdef int *slots = <int *> malloc(size * sizeof(int))
-        cdef const char **seen = <const char **> malloc(n * sizeof(char *))
+        cdef int *slots = <int *> malloc(N_TEXTS * size * sizeof(int))
+        cdef const char **seen = <const char **> malloc(N_TEXTS * n * sizeof(char *))
         try:
             if slots is NULL or seen is NULL:
                 raise MemoryError
-            return [self.column(i, &out[i, 0], slots, size, seen) for i in range(N_TEXTS)]
+            with nogil:
+                write_codes(self.answer.job_array, n, &out[0, 0], slots, size, seen, counts)
+            return [words(seen + column * n, counts[column], column) for column in range(N_TEXTS)]
         finally:
             free(slots)
             free(seen)
 
-    cdef tuple column(self, int column, int *codes, int *slots, Py_ssize_t size, const char **seen):
-        """Return the distinct texts of one column as Python strings."""
-        cdef Py_ssize_t n = self.answer.record_count
-        cdef Py_ssize_t count
-        with nogil:
-            count = write_codes(self.answer.job_array, n, column, codes, slots, size, seen)
-        if column == N_TEXTS - 1:  # the admin comment is written back, byte by byte
-            return tuple([seen[i].decode("utf-8", "surrogateescape") for i in range(count)])
-        return tuple([seen[i].decode("utf-8", "replace") for i in range(count)])
+
+cdef tuple words(const char **seen, Py_ssize_t count, Py_ssize_t column):
+    """Return the distinct texts of one column as Python strings."""
+    if column == N_TEXTS - 1:  # the admin comment is written back, byte by byte
+        return tuple([seen[i].decode("utf-8", "surrogateescape") for i in range(count)])
+    return tuple([seen[i].decode("utf-8", "replace") for i in range(count)])
 
 
 cdef void write_numbers(const slurm_job_info_t *jobs, Py_ssize_t n, long long *out) noexcept nogil:
@@ -317,31 +321,44 @@ cdef const char *asked(const slurm_job_info_t *job) noexcept nogil:
     return job.tres_per_task
 
 
-cdef Py_ssize_t write_codes(
-    const slurm_job_info_t *jobs, Py_ssize_t n, int column,
-    int *codes, int *slots, Py_ssize_t size, const char **seen,
+cdef void write_codes(
+    const slurm_job_info_t *jobs, Py_ssize_t n, int *codes, int *slots, Py_ssize_t size, const char **seen,
+    Py_ssize_t *counts,
 ) noexcept nogil:
-    """Number the distinct texts of a column in order of first sight; return how many there are.
+    """Number the distinct texts of every column in order of first sight, in one walk over the records.
 
-    `slots` is an open-addressed table of codes, `size` a power of two of at least 2 n.
+    Each column has its own part of `codes` and `seen` (n long) and of `slots`, an open-addressed table of
+    codes whose `size` is a power of two of at least 2 n; `counts` gets the number of its texts.
     """
-    cdef Py_ssize_t i, slot, count = 0
-    cdef const char *text
-    memset(slots, 0xff, size * sizeof(int))
+    cdef Py_ssize_t i
+    cdef int column
+    memset(slots, 0xff, N_TEXTS * size * sizeof(int))
+    memset(counts, 0, N_TEXTS * sizeof(Py_ssize_t))
     for i in range(n):
-        text = text_of(&jobs[i], column)
-        if i > 0 and strcmp(text, seen[codes[i - 1]]) == 0:  # neighbours are often alike
-            codes[i] = codes[i - 1]
-            continue
-        slot = <Py_ssize_t> (hashed(text) & <unsigned long long> (size - 1))
-        while slots[slot] >= 0 and strcmp(text, seen[slots[slot]]) != 0:
-            slot = (slot + 1) & (size - 1)
-        if slots[slot] < 0:
-            slots[slot] = <int> count
-            seen[count] = text
-            count += 1
-        codes[i] = slots[slot]
-    return count
+        for column in range(N_TEXTS):
+            write_code(
+                text_of(&jobs[i], column), i, codes + column * n, slots + column * size, size,
+                seen + column * n, &counts[column],
+            )
+
+
+cdef inline void write_code(
+    const char *text, Py_ssize_t i, int *codes, int *slots, Py_ssize_t size, const char **seen,
+    Py_ssize_t *count,
+) noexcept nogil:
+    """Write the code of one text."""
+    cdef Py_ssize_t slot
+    if i > 0 and strcmp(text, seen[codes[i - 1]]) == 0:  # neighbours are often alike
+        codes[i] = codes[i - 1]
+        return
+    slot = <Py_ssize_t> (hashed(text) & <unsigned long long> (size - 1))
+    while slots[slot] >= 0 and strcmp(text, seen[slots[slot]]) != 0:
+        slot = (slot + 1) & (size - 1)
+    if slots[slot] < 0:
+        slots[slot] = <int> count[0]
+        seen[count[0]] = text
+        count[0] += 1
+    codes[i] = slots[slot]
 
 
 cdef unsigned long long hashed(const char *text) noexcept nogil:

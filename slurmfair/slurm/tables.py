@@ -135,8 +135,9 @@ def _parsed(column: Coded, shards: float) -> _Amounts:
     rows = [parse.tres(text) for text in column.values]
     table = np.array([(row.gpu, row.cpu, row.mem, row.nodes, row.shards) for row in rows], dtype=np.int64)
     table = table.reshape(-1, 5)
-    if shards:
-        table[:, GPU] += np.ceil(table[:, 4] / shards).astype(np.int64)
+    if shards:  # those of one node of a job share its GPUs, those of another node do not
+        nodes = np.maximum(table[:, 3], 1)
+        table[:, GPU] += nodes * np.ceil(table[:, 4] / (nodes * shards)).astype(np.int64)
     each = table[column.codes]
     return _Amounts(np.ascontiguousarray(each[:, :3]), each[:, 3])
 

@@ -221,7 +221,7 @@ def check_usage(case: Mapping[str, Any]) -> None:
     assert not wrong, "; ".join(wrong)
 
 
-HANDLERS: dict[str, Callable[..., None]] = {
+SHARE_CHECKS: dict[str, Callable[..., None]] = {
     "share_cases": check_share,
     "usage_cases": check_usage,
     "kai_fairshare_cases": check_kai_fairshare,

@@ -14,10 +14,12 @@ from typing import Any
 import pytest
 
 from tests.conformance.policy_files import check_policy_case
+from tests.conformance.share_files import SHARE_CHECKS
 
 # What stands at the beginning of a file's name -> the check of one of its lines.
 CHECKS: dict[str, Callable[[dict[str, Any]], None]] = {
     "policy_cases": check_policy_case,
+    **SHARE_CHECKS,
 }
 SHOWN = 5
 

@@ -101,7 +101,10 @@ def reachable_slurmctld() -> str:
 
 def simulated(reason: str) -> int:
     """Tell the story on the cluster in memory, and say so."""
-    print(f"run: {reason}\nrun: going on with the simulated cluster: Slurm's rules in memory, no real Slurm", flush=True)
+    print(
+        f"run: {reason}\nrun: going on with the simulated cluster: Slurm's rules in memory, no real Slurm",
+        flush=True,
+    )
     venv = REPO / ".venv"
     subprocess.run(["bash", str(REPO / "tests/venv.sh"), sys.executable, str(venv)], check=True)
     return subprocess.run([str(venv / "bin/python"), "-m", "slurmfair.sim.demo"]).returncode
@@ -148,7 +151,9 @@ def submit_workload(lab: Lab) -> None:
     lab.submit_many([job(f"speech{i:02}", 20 + i, "--gpus=1") for i in range(30)], user="eve")
     lab.submit_many([job("gang16", 30, "-N2", "--gres=gpu:h100:8")], user="ann")
     lab.submit_many([job(f"vision{i}", 15, "--gpus=1") for i in range(1, 5)], user="bob")
-    lab.submit_many([job(f"pre{i}", 40, "-N1", "--gpus=4", "--account=llm-pretrain") for i in range(3)], user="cid")
+    lab.submit_many(
+        [job(f"pre{i}", 40, "-N1", "--gpus=4", "--account=llm-pretrain") for i in range(3)], user="cid"
+    )
     lab.submit_many([job(f"eval{i}", 20, "--gpus=2", "--account=llm-eval") for i in range(4)], user="dora")
 
 
@@ -165,7 +170,10 @@ def show(lab: Lab, log: Path, shown: int, at_s: int) -> int:
         done = lab.run(argv, check=False)
         text = done.stdout if done.returncode == 0 else done.stderr
         if argv[0] == "squeue":
-            text = ", ".join(f"{n} of {account}" for account, n in sorted(Counter(text.split()).items())) or "none"
+            text = (
+                ", ".join(f"{n} of {account}" for account, n in sorted(Counter(text.split()).items()))
+                or "none"
+            )
         print(f"--- {title}\n" + "\n".join(text.rstrip().splitlines()[:18]))
     sys.stdout.flush()
     return len(lines)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.lab import Lab
+from tests.lab import Lab, conf
 from tests.live.site import Site
 from tests.test_lab import NO_LAB
 
 HERE = Path(__file__).parent
+# A pass of the scheduler 1 s after a slot has become free, where Slurm's default is 3 s; else as the lab has it.
+SOONER = {"SchedulerParameters": f"{conf.SCHEDULING['SchedulerParameters']},batch_sched_delay=1"}
+RUNNING_LAB = "SLURMFAIR_LIVE_LAB"  # folder of a lab that is up, to save its start while tests are written
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -26,7 +30,12 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """Give a running lab with the project installed; skip with the reason where there can be none."""
     if NO_LAB is not None:
         pytest.skip(NO_LAB)
-    with Lab(dir=tmp_path_factory.mktemp("lab"), name="live") as lab:
+    if folder := os.environ.get(RUNNING_LAB):
+        lab = Lab.attach(folder)
+        lab.install_project()
+        yield lab
+        return
+    with Lab(dir=tmp_path_factory.mktemp("lab"), name="live", conf=SOONER) as lab:
         lab.install_project()
         yield lab
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import signal
 import time
@@ -10,7 +9,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from slurmfair.model import Outcome
+from slurmfair.view import load
 from tests.lab import Lab
+from tests.live.controller import ControllerLog, Update
 
 STATE, RUN, POLICY = "/var/lib/slurmfair", "/run/slurmfair", "/etc/slurmfair/policy.yaml"
 DAEMON_USER = "slurmfair"
@@ -36,8 +38,10 @@ class Site:
     lab: Lab
     interval_s: float = 1.0
     daemon: Any = None
-    log: list[str] = field(default_factory=list)
-    _runs: Iterable[int] = field(default_factory=itertools.count)
+    controller: ControllerLog = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.controller = ControllerLog(self.lab.path("/var/log/slurm/slurmctld.log"))
 
     # -- the daemon ------------------------------------------------------------------------------------
 
@@ -137,6 +141,16 @@ class Site:
             and "slurmfair:hold" in jobs[one]["admin_comment"]
         ]
 
+    def start_s(self, ids: Iterable[int]) -> list[int]:
+        """Return when each of the jobs started, in whole seconds."""
+        jobs = self.jobs()
+        return [int(jobs[one]["start_time"]["number"]) for one in ids]
+
+    def our_updates(self) -> list[Update]:
+        """Return the updates that the daemon's account asked for, by slurmctld's log."""
+        uid, _ = self.lab.ids(DAEMON_USER)
+        return [update for update in self.controller.updates() if update.uid == uid]
+
     def starts(self, ids: Iterable[int]) -> list[int]:
         """Return the started jobs by start time; ties by id."""
         jobs = self.jobs()
@@ -191,8 +205,26 @@ class Site:
         self.lab.run(["rm", "-rf", STATE, RUN])
         self.lab.run(["install", "-d", "-o", DAEMON_USER, "-g", DAEMON_USER, STATE, RUN])
         self.lab.path("/var/log/slurmfaird.log").write_text("")
+        self.controller.clear()
 
     def view(self) -> dict[str, Any]:
         """Return what `slurmfair status --json` says."""
         found: dict[str, Any] = json.loads(self.report("slurmfair", "status", "--json"))
         return found
+
+    # -- what the daemon published ---------------------------------------------------------------------
+
+    def published(self) -> dict[int, dict[str, Any]]:
+        """Return the rows of the published view by job id, each with the time of its reading as `now_s`."""
+        view = load(self.lab.path(f"{STATE}/view.npz"))
+        rows = (view.row(i) for i in range(len(view)))
+        return {row["job_id"]: row | {"now_s": view.about["now_s"]} for row in rows}
+
+    def row(self, job: int) -> dict[str, Any]:
+        """Return the published row of a job, an empty one if it is not there."""
+        return self.published().get(job, {})
+
+    def outcome(self, job: int) -> Outcome | None:
+        """Return what the last pass found about a waiting job, None if it is in no queue."""
+        found = self.row(job).get("outcome", -1)
+        return None if found < 0 else Outcome(found)

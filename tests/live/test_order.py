@@ -1,0 +1,94 @@
+"""Jobs start in our order, whatever Slurm's own factors say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import cycle, islice
+
+import pytest
+
+from tests.live.site import Site
+
+POLICY = """
+version: 1
+cycle: {interval: {interval}}
+job_priority: {qos: {urgent: 9, normal: 5, scavenger: 1}, default: 5}
+pools:
+  gpu:
+    partitions: [train, interactive]
+    resource: gres/gpu
+    quotas:
+      vision: {match: {accounts: [vision]}, deserved: 16, policy: round_robin}
+      speech: {match: {accounts: [speech]}, deserved: 16, policy: round_robin}
+"""
+N_SLOTS, N_JOBS = 32, 30
+QOS, LEVEL = ("normal", "scavenger", "urgent"), {"urgent": 9, "normal": 5, "scavenger": 1}
+WEIGHTS = ("Age", "Fairshare", "QOS", "JobSize")
+
+
+def submit_mixed_jobs(site: Site) -> list[int]:
+    """Submit one-node jobs of two users, three QOS and several sizes; return them in the order we want."""
+    kinds = islice(zip(cycle(QOS), cycle(("ann", "ann", "bob", "bob", "bob")), cycle((1, 4, 2, 3))), N_JOBS)
+    jobs = []
+    for qos, user, cpus in kinds:
+        row = [f"--qos={qos}", "-N1", "--gpus=1", f"--cpus-per-task={cpus}"]
+        jobs.append((-LEVEL[qos], *site.submit_many([row], user=user)))
+    return [job for _, job in sorted(jobs)]
+
+
+def free_slots_one_by_one(site: Site, fillers: list[int], every_s: float = 0.3) -> None:
+    """End the jobs that fill the cluster, one after the other."""
+    argv = ["sh", "-ec", f'for job; do scancel "$job"; sleep {every_s}; done', "sh", *map(str, fillers)]
+    site.lab.run(argv, timeout=120)
+
+
+def ranked(site: Site, wanted: list[int]) -> bool:
+    """Whether Slurm's priorities fall along the wanted order, strictly."""
+    jobs = site.jobs()
+    priorities = [jobs[one]["priority"]["number"] for one in wanted]
+    return all(above > below > 1 for above, below in zip(priorities, priorities[1:], strict=False))
+
+
+def test_thirty_jobs_start_exactly_in_our_order_as_slots_free_one_by_one(site: Site) -> None:
+    site.write_policy(POLICY)
+    fillers = site.fill(N_SLOTS, user="eve")
+    wanted = submit_mixed_jobs(site)
+    site.start()
+    site.wait(lambda: ranked(site, wanted), "ranks in our order")
+    free_slots_one_by_one(site, fillers)
+    site.wait(lambda: len(site.running(wanted)) == N_JOBS, "all thirty run")
+    starts = site.start_s(wanted)
+    assert starts == sorted(starts)
+    assert starts[-1] - starts[0] > 5, "the slots did not free one by one"
+
+
+@pytest.fixture
+def own_weights(site: Site) -> Iterator[None]:
+    """Slurm's own factors at work, against our order: the least urgent QOS and the smaller users first."""
+    conf = {f"PriorityWeight{name}": "10000" for name in WEIGHTS} | {"PriorityMaxAge": "00:01:00"}
+    for qos, priority in (("scavenger", 100), ("normal", 50)):
+        site.lab.run(["sacctmgr", "-i", "modify", "qos", qos, "set", f"priority={priority}"])
+    site.lab.set_conf(conf)
+    yield
+    site.stop()
+    site.lab.set_conf({name: "0" if "Weight" in name else None for name in conf})
+    site.lab.run(["sacctmgr", "-i", "modify", "qos", "scavenger,normal", "set", "priority=0"])
+
+
+@pytest.mark.usefixtures("own_weights")
+def test_slurms_own_weights_never_swap_two_of_our_jobs(site: Site) -> None:
+    site.write_policy(POLICY)
+    fillers = site.fill(N_SLOTS, user="eve")
+    wanted = submit_mixed_jobs(site)
+    site.start()
+    site.wait(lambda: ranked(site, wanted), "ranks in our order")
+    rows = [row.split() for row in site.lab.run(["sprio", "-h", "-o", "%i %A %F %J %Q"]).stdout.splitlines()]
+    for name, factor in zip(
+        ("age", "fair-share", "size", "QOS"), list(zip(*rows, strict=True))[1:], strict=True
+    ):
+        assert len(set(factor)) > 1, f"the test needs different {name} factors, all are {factor[0]}"
+    free_slots_one_by_one(site, fillers)
+    site.wait(lambda: len(site.running(wanted)) == N_JOBS, "all thirty run")
+    starts = site.start_s(wanted)
+    assert starts == sorted(starts)
+    assert starts[-1] - starts[0] > 5, "the slots did not free one by one"
