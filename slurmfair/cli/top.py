@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 EVERY_S = 2.0
 DECISIONS = 50
-BAR = 22
+NARROWEST_BAR, WIDEST_BAR, BESIDE_BAR = 10, 40, 66
 COLUMNS = (
     "job_id", "array_id", "array_task", "het_id", "het_offset", "task_list", "user", "pool", "quota", "standing", "outcome", "base",
     "effective", "position", "blocker", "waiting_s", "gpus", "cpus", "reason",
@@ -157,12 +157,13 @@ def _pools(told: Told) -> Iterator[Text]:
 def _quotas(told: Told, width: int) -> Iterator[Text]:
     from rich.text import Text
 
+    wide = max(NARROWEST_BAR, min(WIDEST_BAR, width - BESIDE_BAR))
     numbers = "".join(name.rjust(7) for name in ("HELD", "DESRVD", "SHARE", "LIMIT", "WAIT"))
-    yield Text(f"{'QUOTA':<16} {'':<{BAR}} {numbers}  POLICY", style="bold")
+    yield Text(f"{'QUOTA':<16} {'':<{wide}} {numbers}  POLICY", style="bold")
     capacity = {pool["pool"]: float(pool["capacity"]) for pool in told.about["pools"]}
     for row in told.quotas:
         line = Text(fitted("  " * row["depth"] + printable(row["quota"].rpartition(".")[2]), 16, False) + " ")
-        for letter in bar(row, capacity.get(row["pool"], 1.0), BAR):
+        for letter in bar(row, capacity.get(row["pool"], 1.0), wide):
             line.append(letter, style=STYLES.get(letter, ""))
         limit = "-" if row["limit"] is None else amount(row["limit"])
         values = (
