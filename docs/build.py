@@ -276,11 +276,12 @@ _slurmfair_partitions() { _slurmfair_listed "$1" "$(sfshare -n -P -o Partition 2
 _slurmfair_users() { _slurmfair_listed "$1" "$(sfshare -a -U -n -P -o User 2>/dev/null | sort -u)"; }
 """,
     "zsh": """
-_slurmfair_jobs() { local -a found; found=(${(f)"$(sfprio -h -o %i -u $USERNAME 2>/dev/null)"}); _values -s , job $found }
-_slurmfair_quotas() { local -a found; found=(${${(f)"$(sfshare -n -P -o Quota 2>/dev/null)"}## #}); _values -s , quota $found }
-_slurmfair_pools() { local -a found; found=(${(fu)"$(sfshare -n -P -o Pool 2>/dev/null)"}); _values pool $found }
-_slurmfair_partitions() { local -a found; found=(${(s:,:)${(fj:,:)"$(sfshare -n -P -o Partition 2>/dev/null)"}}); _values -s , partition ${(u)found} }
-_slurmfair_users() { local -a found; found=(${(fu)"$(sfshare -a -U -n -P -o User 2>/dev/null)"}); _values -s , user $found }
+_slurmfair_listed() { local -a found; found=(${(fu)"$(print -r -- $1 | tr -d ' ' | tr , '\\n')"}); _sequence compadd - $found }
+_slurmfair_jobs() { _slurmfair_listed "$(sfprio -h -o %i -u $USERNAME 2>/dev/null)" }
+_slurmfair_quotas() { _slurmfair_listed "$(sfshare -n -P -o Quota 2>/dev/null)" }
+_slurmfair_pools() { _slurmfair_listed "$(sfshare -n -P -o Pool 2>/dev/null)" }
+_slurmfair_partitions() { _slurmfair_listed "$(sfshare -n -P -o Partition 2>/dev/null)" }
+_slurmfair_users() { _slurmfair_listed "$(sfshare -a -U -n -P -o User 2>/dev/null)" }
 """,
 }
 LISTS = {
