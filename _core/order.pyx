@@ -349,20 +349,19 @@ cdef class Walk:
         cdef int64_t inside = self.within(self.class_free_before, self.classes[row])
         for r in range(3):
             free[r] = self.free_before[r]
-        for i in range(self.end_by_s.shape[0] + 1):
+        for i in range(-1, self.end_by_s.shape[0]):
+            if i >= 0:
+                for r in range(3):
+                    free[r] += self.held[i, r]
+                if self.held_classes[i] & self.classes[row]:
+                    inside += self.held[i, self.main]
             if (
                 self.need[row, 0] <= free[0]
                 and self.need[row, 1] <= free[1]
                 and self.need[row, 2] <= free[2]
                 and self.need[row, self.main] <= inside
             ):
-                return self.now_s if i == 0 else self.end_by_s[i - 1]
-            if i == self.end_by_s.shape[0]:
-                break
-            for r in range(3):
-                free[r] += self.held[i, r]
-            if self.held_classes[i] & self.classes[row]:
-                inside += self.held[i, self.main]
+                return self.now_s if i < 0 else self.end_by_s[i]
         return FOREVER_S
 
     cdef int reserve(self, Py_ssize_t leaf, int64_t row) except -1 nogil:

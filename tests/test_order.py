@@ -334,6 +334,12 @@ def test_a_reservation_that_may_never_be_served_is_delayed_only_by_jobs_without_
     assert pool.decide(GANG, job("endless", "over", 1), running=forever).outcomes["endless"] == "HELD_BACK"
 
 
+def test_a_reservation_larger_than_what_runs_is_delayed_by_nobody_who_ends() -> None:
+    """All that runs gives back 2, the gang lacks 4: some node is down, and nobody knows until when."""
+    made = one_kind(OWED, 4).decide(GANG, job("long", "over", 1, time_limit_s=10**7), running=[R(2, 1500)])
+    assert made.outcomes["long"] == "STARTS"
+
+
 def test_what_nodes_cannot_hold_now_but_counts_could_is_not_backfilled_against() -> None:
     """The gang fails for the shape of the nodes, so by counts it could start now: nothing is short enough."""
     pool = Pool({"owed": Q(share=16), "over": Q(share=1, held=4)}, [[3, 3]], [4])

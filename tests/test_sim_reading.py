@@ -145,6 +145,12 @@ def test_settings_tell_the_weights() -> None:
     assert "gres/gpu:h100" in settings.tracked
 
 
+def test_a_longer_limit_becomes_the_partitions_max_time() -> None:
+    sim = lab(Rules(max_time_s=600))
+    assert sim.job(submit(sim)).spec.time_limit_s == 600
+    assert {partition.max_min for partition in sim.settings().partitions} == {10}
+
+
 def test_every_write_that_arrives_is_counted() -> None:
     sim = lab()
     job_id = submit(sim)

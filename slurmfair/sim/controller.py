@@ -110,6 +110,7 @@ class Controller:
     def _new_job(self, spec: JobSpec) -> Job:
         if not any(self.nodes.suits(spec, name) for name in spec.partitions):
             raise ValueError("Requested node configuration is not available")
+        spec = replace(spec, time_limit_s=min(spec.time_limit_s, self.rules.max_time_s))
         job = Job(next(self._ids), spec, self.now_s, nice=spec.nice, begin_s=spec.begin_s, tasks=spec.array)
         if spec.array:
             job.array_id = job.job_id
