@@ -4,6 +4,7 @@ Callers check shapes and allocate: a normal build checks nothing.
 """
 
 cimport cython
+from libc.math cimport floor
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 cdef extern from *:
@@ -73,8 +74,8 @@ cdef class Walk:
     # closed lanes: by which row (-1 for open), and failures so far
     cdef int64_t[:, ::1] closed_by, failures
     # results
-    cdef uint8_t[::1] outcome, reserved, opened
-    cdef int64_t[::1] starts, attempt, blocker, position, failed
+    cdef uint8_t[::1] outcome, reserved
+    cdef int64_t[::1] starts, more, attempt, blocker, position, failed
     cdef double[:, ::1] allocated_after
 
     cdef Py_ssize_t n_quotas, n_resources, n_classes, width, main
@@ -181,19 +182,35 @@ cdef class Walk:
 
     # -- does it fit? (SEMANTICS 3) --------------------------------------------------------------------
 
-    cdef bint within_limits(self, Py_ssize_t leaf, int64_t row, int64_t times) except -1 nogil:
-        """Tell whether the path to the root can bear `times` tasks more."""
+    cdef bint within_limits(self, Py_ssize_t leaf, int64_t row) except -1 nogil:
+        """Tell whether the path to the root can bear one task more."""
         cdef Py_ssize_t i, node = leaf
         cdef int64_t more
         if not self.limited[leaf]:
             return True
         while node >= 0:
             for i in range(self.n_resources):
-                more = self.need[row, self.resources[i]] * times
+                more = self.need[row, self.resources[i]]
                 if more > 0 and self.allocated[node, i] + more > self.limit[node, i]:
                     return False
             node = self.parent[node]
         return True
+
+    cdef int64_t bearable(self, Py_ssize_t leaf, int64_t row, int64_t most) except -1 nogil:
+        """Return how many tasks more the path to the root can bear, at most so many."""
+        cdef Py_ssize_t i, node = leaf
+        cdef int64_t need
+        cdef double left
+        if not self.limited[leaf]:
+            return most
+        while node >= 0:
+            for i in range(self.n_resources):
+                need = self.need[row, self.resources[i]]
+                left = self.limit[node, i] - self.allocated[node, i]
+                if need > 0 and left < <double> (need * most):
+                    most = <int64_t> floor(max(left, 0.0) / need)
+            node = self.parent[node]
+        return most
 
     cdef bint entitled(self, Py_ssize_t leaf, int64_t row) except -1 nogil:
         """Tell whether the leaf and all quotas above would stay within their shares."""
@@ -240,18 +257,21 @@ cdef class Walk:
 
     cdef int verdict(self, Py_ssize_t leaf, int64_t row) except -1 nogil:
         """Return the outcome of trying the entry now, cheapest test first."""
-        if not self.within_limits(leaf, row, 1):
+        if not self.within_limits(leaf, row):
             return LIMIT
         if not self.has_capacity(row):
             return CAPACITY
         if self.unplaced[row] or not self.has_nodes(row):
             return PLACEMENT
-        if self.others_reserved(leaf) and self.in_the_way(leaf, row) and not self.entitled(leaf, row):
-            if not (self.backfills and self.ends_in_time(leaf, row)):
-                return HELD_BACK
-        return STARTS
+        return HELD_BACK if self.held_back(leaf, row) else STARTS
 
     # -- hold-back (SEMANTICS 5) -----------------------------------------------------------------------
+
+    cdef bint held_back(self, Py_ssize_t leaf, int64_t row) except -1 nogil:
+        """Tell whether the entry must leave room for what other leaves have reserved."""
+        if not self.others_reserved(leaf) or not self.in_the_way(leaf, row) or self.entitled(leaf, row):
+            return False
+        return not (self.backfills and self.ends_in_time(leaf, row))
 
     cdef bint others_reserved(self, Py_ssize_t leaf) except -1 nogil:
         """Tell whether a leaf other than this one holds a reservation."""
@@ -329,20 +349,19 @@ cdef class Walk:
         cdef int64_t inside = self.within(self.class_free_before, self.classes[row])
         for r in range(3):
             free[r] = self.free_before[r]
-        for i in range(self.end_by_s.shape[0] + 1):
+        for i in range(-1, self.end_by_s.shape[0]):
+            if i >= 0:
+                for r in range(3):
+                    free[r] += self.held[i, r]
+                if self.held_classes[i] & self.classes[row]:
+                    inside += self.held[i, self.main]
             if (
                 self.need[row, 0] <= free[0]
                 and self.need[row, 1] <= free[1]
                 and self.need[row, 2] <= free[2]
                 and self.need[row, self.main] <= inside
             ):
-                return self.now_s if i == 0 else self.end_by_s[i - 1]
-            if i == self.end_by_s.shape[0]:
-                break
-            for r in range(3):
-                free[r] += self.held[i, r]
-            if self.held_classes[i] & self.classes[row]:
-                inside += self.held[i, self.main]
+                return self.now_s if i < 0 else self.end_by_s[i]
         return FOREVER_S
 
     cdef int reserve(self, Py_ssize_t leaf, int64_t row) except -1 nogil:
@@ -464,9 +483,8 @@ cdef class Walk:
             self.first_failure = False
             if self.holds_back and self.reservation[leaf] < 0 and (guarded or self.entitled(leaf, row)):
                 self.reserve(leaf, row)
-            if self.begun[leaf] == 0:
-                self.failed[self.n_failed] = row
-                self.n_failed += 1
+            self.failed[self.n_failed] = row
+            self.n_failed += 1
         self.outcome[row] = STARTS if self.begun[leaf] > 0 else reason
         self.close(leaf, row)
         return 0
@@ -522,9 +540,11 @@ cdef class Walk:
         cdef int64_t row
         for i in range(self.n_failed):
             row = self.failed[i]
-            if self.reserved[row] == with_reservation and self.within_limits(self.leaf[row], row, self.tasks[row]):
-                self.charge(self.leaf[row], row, self.tasks[row])
-                self.opened[row] = 1
+            if self.reserved[row] != with_reservation:
+                continue
+            if with_reservation or not self.held_back(self.leaf[row], row):
+                self.more[row] = self.bearable(self.leaf[row], row, self.tasks[row] - self.starts[row])
+                self.charge(self.leaf[row], row, self.more[row])
         return 0
 
     # -- what it is given ------------------------------------------------------------------------------
@@ -604,7 +624,7 @@ cdef class Walk:
         self.failed = paper.failed
         self.outcome = result.outcome
         self.reserved = result.reserved
-        self.opened = result.opened
+        self.more = result.more
         self.starts = result.starts
         self.attempt = result.attempt
         self.blocker = result.blocker

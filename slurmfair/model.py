@@ -213,8 +213,13 @@ class Decision:
     position: Ints  # place in its quota's order, from 1; 0 for parked
     first_attempt_s: Ints
     leading_since_s: Ints  # UNSET_S for all that do not lead their low lane at the cap
-    open: Bools  # may be started by Slurm now
+    may_start: Ints  # tasks that Slurm may start until the next pass, 0 for an entry that must be held
     allocated: Floats = field(repr=False)  # shape (n_quotas, n_resources): after the pass
+
+    @property
+    def open(self) -> Bools:
+        """Which entries may be started by Slurm now, shape (n,)."""
+        return np.asarray(self.may_start > 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,8 +95,8 @@ class Result(NamedTuple):
 
     outcome: Bytes
     reserved: Bytes
-    opened: Bytes
     starts: Ints
+    more: Ints
     attempt: Ints
     blocker: Ints
     position: Ints
@@ -184,8 +184,8 @@ def result_for(n: int, allocated: Floats) -> Result:
     return Result(
         outcome=np.zeros(n, np.uint8),
         reserved=np.zeros(n, np.uint8),
-        opened=np.zeros(n, np.uint8),
         starts=np.zeros(n, np.int64),
+        more=np.zeros(n, np.int64),
         attempt=np.full(n, -1, np.int64),
         blocker=np.full(n, -1, np.int64),
         position=np.zeros(n, np.int64),

@@ -43,8 +43,9 @@ class Entry:
     position: int = 0
     effective: float = 0.0
     reserved: bool = False
-    open: bool = False
+    may_start: int = 0
     failed: bool = False  # in this pass
+    reason: Outcome | None = None  # of that
 
     @property
     def waits(self) -> bool:
@@ -95,10 +96,9 @@ class Pass:
             held + entry.need[r] for held, r in zip(self.allocated[quota], self.quotas.resources, strict=True)
         ]
 
-    def within_limits(self, entry: Entry, times: int = 1) -> bool:
+    def within_limits(self, entry: Entry) -> bool:
         return all(
-            entry.need[r] * times == 0
-            or self.allocated[q][i] + entry.need[r] * times <= self.quotas.limit[q, i]
+            entry.need[r] == 0 or self.allocated[q][i] + entry.need[r] <= self.quotas.limit[q, i]
             for q in self.path(entry.leaf)
             for i, r in enumerate(self.quotas.resources)
         )
@@ -277,7 +277,7 @@ class Pass:
             return self.now_s
         for end_s in sorted(set(ends)):
             if self.could_hold(holder, [job for job, end in enumerate(ends) if end <= end_s]):
-                return int(end_s)
+                return min(int(end_s), FOREVER_S)
         return FOREVER_S
 
     def could_hold(self, holder: Entry, gone: list[int]) -> bool:
@@ -296,10 +296,10 @@ class Pass:
 
     # -- the pass --------------------------------------------------------------------------------------
 
-    def charge(self, entry: Entry, times: int = 1) -> None:
+    def charge(self, entry: Entry) -> None:
         for quota in self.path(entry.leaf):
             for i, r in enumerate(self.quotas.resources):
-                self.allocated[quota][i] += entry.need[r] * times
+                self.allocated[quota][i] += entry.need[r]
 
     def start_one(self, entry: Entry) -> None:
         self.charge(entry)
@@ -312,6 +312,7 @@ class Pass:
 
     def fail(self, entry: Entry, reason: Outcome) -> None:
         entry.failed = True
+        entry.reason = reason
         entry.outcome = Outcome.STARTS if entry.starts else reason
         if entry.first_attempt_s == UNSET_S:
             entry.first_attempt_s = self.now_s
@@ -363,14 +364,19 @@ class Pass:
                     entry.blocker = lane[int(width) - 1].row
 
     def open_up(self) -> None:
-        """Open what starts, then what waits for room as far as the limits bear all that is open."""
-        waiting = [e for e in self.entries if e.outcome in (Outcome.CAPACITY, Outcome.PLACEMENT)]
-        for entry in sorted(waiting, key=lambda e: (not e.reserved, e.attempt)):
-            if self.within_limits(entry, entry.tasks):
-                self.charge(entry, entry.tasks)
-                entry.open = True
+        """Open what starts, then task by task what waits for room, as far as the limits bear all that is open.
+
+        What is not reserved must not take what is.
+        """
         for entry in self.entries:
-            entry.open = entry.open or entry.outcome == Outcome.STARTS
+            entry.may_start = entry.starts
+        waiting = [e for e in self.entries if e.reason in (Outcome.CAPACITY, Outcome.PLACEMENT)]
+        for entry in sorted(waiting, key=lambda e: (not e.reserved, e.attempt)):
+            if not entry.reserved and self.held_back(entry):
+                continue
+            while entry.may_start < entry.tasks and self.within_limits(entry):
+                self.charge(entry)
+                entry.may_start += 1
 
 
 def classes_of(mask: np.uint64) -> frozenset[int]:
@@ -440,7 +446,7 @@ def decide(
 
 def order_out(made: Pass) -> list[int]:
     """Return the rows of the open entries as they go out to Slurm (DESIGN 3a)."""
-    tried = sorted((e for e in made.entries if e.open), key=lambda e: e.attempt)
+    tried = sorted((e for e in made.entries if e.may_start), key=lambda e: e.attempt)
     ahead = [e for e in tried if e.starts == e.tasks or e.reserved]
     for holder in [e for e in tried if e.reserved]:
         own = [e for e in ahead if e.leaf == holder.leaf and not e.reserved and e.attempt > holder.attempt]

@@ -78,7 +78,9 @@ def free_but_fragmented() -> Situation:
 
 @situation
 def room_is_kept_for_it() -> Situation:
-    return Situation(_told(job(7, gpus=16, nodes=2, reserved=1, start_s=NOW_S + 2 * HOUR_S), pools=[pool(free=4)]))
+    return Situation(
+        _told(job(7, gpus=16, nodes=2, reserved=1, start_s=NOW_S + 2 * HOUR_S), pools=[pool(free=4)])
+    )
 
 
 @situation
@@ -94,7 +96,9 @@ def balance_timeout_is_over() -> Situation:
 
 @situation
 def fifo_behind_a_higher_priority() -> Situation:
-    return Situation(_told(_head(base=7, effective=7.0, policy="fifo"), _behind(policy="fifo"), quotas=[_under("fifo")]))
+    return Situation(
+        _told(_head(base=7, effective=7.0, policy="fifo"), _behind(policy="fifo"), quotas=[_under("fifo")])
+    )
 
 
 @situation
@@ -125,13 +129,19 @@ def balance_far_behind() -> Situation:
 @situation
 def intelligent_behind_a_high_job() -> Situation:
     return Situation(
-        _told(_head(base=8, effective=8.0), _behind(base=3, effective=4.0, waiting_s=NOW_S - 90 * MINUTE_S), quotas=[_under("intelligent")])
+        _told(
+            _head(base=8, effective=8.0),
+            _behind(base=3, effective=4.0, waiting_s=NOW_S - 90 * MINUTE_S),
+            quotas=[_under("intelligent")],
+        )
     )
 
 
 @situation
 def intelligent_high_behind_high() -> Situation:
-    return Situation(_told(_head(base=9, effective=9.0), _behind(base=7, effective=7.0), quotas=[_under("intelligent")]))
+    return Situation(
+        _told(_head(base=9, effective=9.0), _behind(base=7, effective=7.0), quotas=[_under("intelligent")])
+    )
 
 
 @situation
@@ -160,14 +170,26 @@ def round_robin_skipped() -> Situation:
 @situation
 def limit_of_its_quota() -> Situation:
     full = quota("vision", limit=24.0, allocated=22.0, after_pass=22.0, pending=1)
-    return Situation(_told(job(7, gpus=4, outcome=Outcome.LIMIT, standing=Standing.HELD), quotas=[full], pools=[pool(free=10)]))
+    return Situation(
+        _told(
+            job(7, gpus=4, outcome=Outcome.LIMIT, standing=Standing.HELD),
+            quotas=[full],
+            pools=[pool(free=10)],
+        )
+    )
 
 
 @situation
 def limit_of_a_quota_above() -> Situation:
     above = quota("llm", leaf=False, limit=16.0, allocated=14.0, after_pass=15.0)
     leaf = quota("llm.eval", allocated=2.0, after_pass=3.0, pending=1)
-    return Situation(_told(job(7, gpus=2, outcome=Outcome.LIMIT, quota="llm.eval"), quotas=[above, leaf], pools=[pool(free=10)]))
+    return Situation(
+        _told(
+            job(7, gpus=2, outcome=Outcome.LIMIT, quota="llm.eval"),
+            quotas=[above, leaf],
+            pools=[pool(free=10)],
+        )
+    )
 
 
 @situation
@@ -189,22 +211,38 @@ def held_back_without_backfill() -> Situation:
 @situation
 def parked_by_a_limit() -> Situation:
     small = quota("vision", limit=8.0, pending=1)
-    return Situation(_told(job(7, gpus=16, nodes=2, outcome=Outcome.PARKED, standing=Standing.HELD, position=0), quotas=[small]))
+    return Situation(
+        _told(
+            job(7, gpus=16, nodes=2, outcome=Outcome.PARKED, standing=Standing.HELD, position=0),
+            quotas=[small],
+        )
+    )
 
 
 @situation
 def parked_by_the_size_of_the_pool() -> Situation:
-    return Situation(_told(job(7, gpus=64, nodes=8, outcome=Outcome.PARKED, standing=Standing.HELD, position=0)))
+    return Situation(
+        _told(job(7, gpus=64, nodes=8, outcome=Outcome.PARKED, standing=Standing.HELD, position=0))
+    )
 
 
 @situation
 def parked_by_the_size_of_the_nodes() -> Situation:
-    return Situation(_told(job(7, gpus=16, nodes=1, outcome=Outcome.PARKED, standing=Standing.HELD, position=0)))
+    return Situation(
+        _told(job(7, gpus=16, nodes=1, outcome=Outcome.PARKED, standing=Standing.HELD, position=0))
+    )
 
 
 @situation
 def not_placed_by_slurm() -> Situation:
-    stuck = job(7, gpus=8, nodes=2, outcome=Outcome.PLACEMENT, reason="Resources", first_attempt_s=NOW_S - 10 * MINUTE_S)
+    stuck = job(
+        7,
+        gpus=8,
+        nodes=2,
+        outcome=Outcome.PLACEMENT,
+        reason="Resources",
+        first_attempt_s=NOW_S - 10 * MINUTE_S,
+    )
     return Situation(_told(stuck, pools=[pool(free=12)]))
 
 
@@ -240,7 +278,9 @@ def one_waiting_task_of_an_array() -> Situation:
 @situation
 def array_at_its_throttle() -> Situation:
     tasks = [running(8, array_id=7, array_task=0), running(9, array_id=7, array_task=1)]
-    rest = _lonely(Standing.INELIGIBLE, array_id=7, task_list="2-9%2", tasks=0, reason="JobArrayTaskLimit").row(0)
+    rest = _lonely(
+        Standing.INELIGIBLE, array_id=7, task_list="2-9%2", tasks=0, reason="JobArrayTaskLimit"
+    ).row(0)
     return Situation(_told(rest, *tasks))
 
 
@@ -281,7 +321,11 @@ def held_by_an_administrator() -> Situation:
 
 @situation
 def launch_failed() -> Situation:
-    return Situation(_lonely(Standing.FOREIGN_HOLD, reason="JobHeldUser", reason_text="launch failed requeued held", priority=0))
+    return Situation(
+        _lonely(
+            Standing.FOREIGN_HOLD, reason="JobHeldUser", reason_text="launch failed requeued held", priority=0
+        )
+    )
 
 
 @situation
@@ -388,7 +432,11 @@ def names_with_control_characters() -> Situation:
 
 @situation
 def starts_from_our_hold() -> Situation:
-    return Situation(_told(job(7, outcome=Outcome.STARTS, first_attempt_s=-1, standing=Standing.HELD, reason="JobHeldAdmin")))
+    return Situation(
+        _told(
+            job(7, outcome=Outcome.STARTS, first_attempt_s=-1, standing=Standing.HELD, reason="JobHeldAdmin")
+        )
+    )
 
 
 @situation

@@ -49,18 +49,41 @@ def runs_of(*rows: dict[str, int | str]) -> RunTable:
     n = len(rows)
     numbers = {
         name: np.array([row.get(name, 0) for row in rows], np.int64)
-        for name in ("job_id", "array_id", "array_task", "submit_s", "start_s", "end_s", "suspended_s", "nodes", "state")
+        for name in (
+            "job_id",
+            "array_id",
+            "array_task",
+            "submit_s",
+            "start_s",
+            "end_s",
+            "suspended_s",
+            "nodes",
+            "state",
+        )
     }
     texts: dict[str, Coded] = {
         name: coded([str(row.get(name, usual)) for row in rows])
-        for name, usual in (("user", "u"), ("account", "a"), ("partition", "train"), ("qos", "normal"), ("name", ""))
+        for name, usual in (
+            ("user", "u"),
+            ("account", "a"),
+            ("partition", "train"),
+            ("qos", "normal"),
+            ("name", ""),
+        )
     }
     gpus = np.array([[row.get("gpus", 1), 1, 1] for row in rows], np.int64).reshape(n, 3)
     return RunTable(**numbers, **texts, resources=gpus)
 
 
 def running(job_id: int, account: str, gpus: int, since_s: int, **more: object) -> dict[str, object]:
-    return {"job_id": job_id, "account": account, "state": 1, "start_s": since_s, "held_resources": (gpus, 1, 1), **more}
+    return {
+        "job_id": job_id,
+        "account": account,
+        "state": 1,
+        "start_s": since_s,
+        "held_resources": (gpus, 1, 1),
+        **more,
+    }
 
 
 def usage_at(past: Past, now_s: int, *rows: dict[str, object]) -> list[float]:

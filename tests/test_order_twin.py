@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, settings
 
-from slurmfair.order import is_open, rank_order
+from slurmfair.order import rank_order
 from tests.reference import order_out
 from tests.strategies import PoolCase, contended, pools
 
@@ -26,7 +26,7 @@ def check_agreement(case: PoolCase) -> None:
     assert decision.reserved.tolist() == column("reserved")
     assert decision.allocated.tolist() == made.allocated
     made.open_up()
-    assert is_open(decision).tolist() == column("open")
+    assert decision.may_start.tolist() == column("may_start")
     assert rank_order(decision, case.queue).tolist() == order_out(made)
     assert np.array_equal(np.sort(rank_order(decision, case.queue)), np.flatnonzero(decision.open))
 

@@ -158,7 +158,7 @@ WEIGHTS = {
 def settings(
     conf: Record,
     partitions: Iterable[Record],
-    gpu_types: frozenset[str],
+    nodes: Iterable[NodeRecord],
     pyslurm: str,
     own_edge: bool,
     account: str,
@@ -166,6 +166,7 @@ def settings(
     admin_level: str,
 ) -> Settings:
     """Return the settings from pyslurm's picture of the configuration."""
+    has = [parse.gres(node.gres) for node in nodes]
     return Settings(
         cluster=_text(conf.cluster_name),
         version=_text(conf.version),
@@ -186,10 +187,11 @@ def settings(
         slurmctld=_parameters(conf.slurmctld_parameters),
         accounting_type=_text(conf.accounting_storage_type),
         tracked=frozenset(_words(conf.accounting_storage_tres)),
-        gpu_types=gpu_types,
+        gpu_types=frozenset(name for node in has for name, _ in node.gpus if name),
         private_data=frozenset(_words(conf.private_data)),
         min_job_age_s=_number(conf.min_job_age),
         partitions=tuple(_partition(part) for part in partitions),
+        shards=any(node.shards for node in has),
     )
 
 

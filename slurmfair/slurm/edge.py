@@ -48,8 +48,8 @@ class OwnEdge:
     name = "slurmfair"
 
     def __init__(self) -> None:
-        """Load our edge; pyslurm must be loaded before. Raises ImportError where it was not built."""
-        from slurmfair.slurm import _jobs
+        """Load our edge; pyslurm must be loaded before. Raises ModuleNotFoundError where it was not built."""
+        import slurmfair.slurm._jobs as _jobs
 
         if not _jobs.fits_library():
             major, minor = _jobs.built_for()

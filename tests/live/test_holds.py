@@ -105,7 +105,9 @@ def waiting_for_somebody_else(site: Site) -> dict[str, int]:
 def test_after_twenty_cycles_no_job_of_others_was_touched(site: Site, foreign: dict[str, int]) -> None:
     site.interval_s = 0.3
     site.write_policy(POLICY)
-    site.wait(lambda: site.jobs()[foreign["dependency"]]["state_reason"] == "Dependency", "reasons are settled")
+    site.wait(
+        lambda: site.jobs()[foreign["dependency"]]["state_reason"] == "Dependency", "reasons are settled"
+    )
     before = site.records(foreign.values())
     site.start()
     ours = site.submit_many([["--gpus=2"]] * 4, user="bob")

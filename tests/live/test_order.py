@@ -83,7 +83,9 @@ def test_slurms_own_weights_never_swap_two_of_our_jobs(site: Site) -> None:
     site.start()
     site.wait(lambda: ranked(site, wanted), "ranks in our order")
     rows = [row.split() for row in site.lab.run(["sprio", "-h", "-o", "%i %A %F %J %Q"]).stdout.splitlines()]
-    for name, factor in zip(("age", "fair-share", "size", "QOS"), list(zip(*rows, strict=True))[1:], strict=True):
+    for name, factor in zip(
+        ("age", "fair-share", "size", "QOS"), list(zip(*rows, strict=True))[1:], strict=True
+    ):
         assert len(set(factor)) > 1, f"the test needs different {name} factors, all are {factor[0]}"
     free_slots_one_by_one(site, fillers)
     site.wait(lambda: len(site.running(wanted)) == N_JOBS, "all thirty run")
