@@ -422,7 +422,7 @@ cdef class Walk:
         return 0
 
     cdef int call_up(self, Py_ssize_t leaf) except -1 nogil:
-        """Have an entry that will be tried soon brought into the cache: waiting for it costs most of a pass."""
+        """Have an entry of the near future brought into the cache: waiting for that is most of a pass."""
         cdef int64_t row
         if self.head[leaf] + AHEAD < self.stop[leaf]:
             row = self.line[self.head[leaf] + AHEAD]
