@@ -40,21 +40,22 @@ def test_a_quota_at_its_limit_or_with_a_blocked_head_stops_no_other(site: Site) 
 def test_hold_back_lets_a_gang_in_against_a_stream_of_small_jobs(site: Site) -> None:
     site.write_policy(POLICY)
     chance = random.Random(3)
-    lengths_s = [chance.randint(10, 20) for _ in range(32)]
     site.start()
-    stream = site.lab.submit_many(
-        [["--gpus=1", f"--wrap=exec sleep {length_s}"] for length_s in lengths_s], user="eve"
+    stay = site.submit_many(
+        [["--gpus=1", f"--nodelist={node}"] for node in ("gpu03", "gpu04") * 8], user="eve"
     )
+    go = [
+        ["--gpus=1", f"--nodelist={node}", f"--wrap=exec sleep {chance.randint(12, 20)}"]
+        for node in ("gpu01", "gpu02") * 8
+    ]
+    stream = stay + site.lab.submit_many(go, user="eve")
     site.wait(lambda: len(site.running(stream)) == 32, "the pool is full")
-    waiting = site.submit_many([["--gpus=1"]] * 20, user="eve")
+    more = site.submit_many([["--gpus=1"]] * 6, user="eve")
     gang = site.submit("-N2", "--gres=gpu:h100:8", user="ann")
     site.wait(lambda: site.row(gang).get("reserved"), "room is kept for the gang")
-    begun = site.running(waiting)
-    site.wait(lambda: site.running([gang]), "the gang starts", 60)
-    (gang_s,) = site.start_s([gang])
-    before = [one for one in site.starts(waiting) if site.start_s([one])[0] < gang_s]
-    assert before == begun, "nobody of the stream has passed the gang"
-    site.wait(lambda: len(site.running(waiting)) == 16, "the stream takes the rest of the pool")
+    site.wait(lambda: site.running([gang]), "the gang starts when the sixteen have ended", 60)
+    assert len(site.running(stream)) == 16
+    assert not site.starts(more), "nobody of the stream has passed the gang"
 
 
 def test_a_short_job_that_cannot_delay_the_gang_runs_while_room_is_kept(site: Site) -> None:

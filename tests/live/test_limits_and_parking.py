@@ -35,8 +35,13 @@ def test_a_parked_job_stops_nobody_and_starts_after_its_limit_is_raised(site: Si
 
 def test_an_array_never_passes_the_limit_of_its_quota_and_keeps_its_own_throttle(site: Site) -> None:
     site.write_policy(POLICY.format(limit=8, policy="fifo"))
+    filler = site.fill(32, user="eve")
     site.start()
     array = site.submit("--gpus=1", "--array=0-49%20", seconds=3)
+    site.wait(
+        lambda: site.lab.show_job(array).get("ArrayTaskThrottle") == "8", "eight may start once there is room"
+    )
+    site.end(*filler)
     at_once: list[int] = []
     throttles: set[int] = set()
 
