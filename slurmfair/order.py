@@ -56,6 +56,8 @@ def order_jobs(
     Raises ValueError for columns that do not fit together.
     """
     check(queue, quotas, policies, room, allocated, fair_share)
+    if queue.promised is None:
+        queue = replace(queue, promised=np.zeros(len(queue), np.bool_))
     settings = settings_of(policies, NAMES)
     tree = tree_of(quotas, settings.max_window)
     parked = find_parked(queue, room, tree, settings)
