@@ -41,6 +41,7 @@ class Controller:
         self.jobs: dict[int, Job] = {}
         self.queue = Queue()
         self.running_tasks: Counter[int] = Counter()  # by array
+        self.throttles: dict[int, int] = {}  # by array, where it was changed after submission
         self.starts: list[tuple[int, int]] = []  # time and job id, in the order in which jobs started
         self.ended_runs: list[Run] = []
         self.gated: frozenset[str] = frozenset()  # partitions whose submissions the gate holds
@@ -110,6 +111,7 @@ class Controller:
     def _new_job(self, spec: JobSpec) -> Job:
         if not any(self.nodes.suits(spec, name) for name in spec.partitions):
             raise ValueError("Requested node configuration is not available")
+        spec = replace(spec, time_limit_s=min(spec.time_limit_s, self.rules.max_time_s))
         job = Job(next(self._ids), spec, self.now_s, nice=spec.nice, begin_s=spec.begin_s, tasks=spec.array)
         if spec.array:
             job.array_id = job.job_id
@@ -161,6 +163,10 @@ class Controller:
             job.priority = priority
             if job.job_id in self.queue:
                 self.settle(job)
+
+    def throttle(self, job: Job) -> int:
+        """Return how many tasks of the record's array may run at once, 0 for no bound."""
+        return self.throttles.get(job.array_id, job.spec.throttle)
 
     # Running
 
