@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 
-.PHONY: run test bench lint types lab clean
+.PHONY: run test bench lint types docs lab clean
 
 run:
 	@$(PYTHON) -m tests.lab.demo
@@ -21,6 +21,9 @@ lint: $(STAMP)
 	$(BIN)/cython-lint _core slurmfair
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest --ignore-missing-stub slurmfair._core
+
+docs: $(STAMP)
+	@$(BIN)/python docs/build.py
 
 lab:
 	$(PYTHON) -m tests.lab up

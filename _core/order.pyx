@@ -349,24 +349,23 @@ cdef class Walk:
         cdef int64_t inside = self.within(self.class_free_before, self.classes[row])
         for r in range(3):
             free[r] = self.free_before[r]
-        for i in range(self.end_by_s.shape[0] + 1):
+        for i in range(-1, self.end_by_s.shape[0]):
+            if i >= 0:
+                for r in range(3):
+                    free[r] += self.held[i, r]
+                if self.held_classes[i] & self.classes[row]:
+                    inside += self.held[i, self.main]
             if (
                 self.need[row, 0] <= free[0]
                 and self.need[row, 1] <= free[1]
                 and self.need[row, 2] <= free[2]
                 and self.need[row, self.main] <= inside
             ):
-                return self.now_s if i == 0 else self.end_by_s[i - 1]
-            if i == self.end_by_s.shape[0]:
-                break
-            for r in range(3):
-                free[r] += self.held[i, r]
-            if self.held_classes[i] & self.classes[row]:
-                inside += self.held[i, self.main]
+                return self.now_s if i < 0 else self.end_by_s[i]
         return FOREVER_S
 
     cdef int reserve(self, Py_ssize_t leaf, int64_t row) except -1 nogil:
-        """Keep the entry's need for the rest of the pass, unless the pool cannot hold it beside the others."""
+        """Keep the entry's need for the rest of the pass, if the pool can hold it beside the others."""
         cdef Py_ssize_t r, g = 0
         for r in range(3):
             if self.reserved_sum[r] + self.need[row, r] > self.capacity[r]:
@@ -423,7 +422,7 @@ cdef class Walk:
         return 0
 
     cdef int call_up(self, Py_ssize_t leaf) except -1 nogil:
-        """Have the columns of an entry that will be tried soon brought into the cache: most of the time goes there."""
+        """Have an entry of the near future brought into the cache: waiting for that is most of a pass."""
         cdef int64_t row
         if self.head[leaf] + AHEAD < self.stop[leaf]:
             row = self.line[self.head[leaf] + AHEAD]
@@ -536,7 +535,7 @@ cdef class Walk:
         return 0
 
     cdef int open_failed(self, bint with_reservation) except -1 nogil:
-        """Open what may start without us as soon as there is room, as far as the limits bear all that is open."""
+        """Open what may start as soon as there is room, as far as the limits bear all that is open."""
         cdef Py_ssize_t i
         cdef int64_t row
         for i in range(self.n_failed):

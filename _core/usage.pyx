@@ -22,7 +22,7 @@ cdef enum:
 cdef enum:
     LOW_BITS = 9  # a table has 2^9 short steps
     TICK = 1 << 17  # seconds; every integral is brought up to date this often, so no step is longer
-    FAINTEST = -1000  # weights below 2^-1000 are 0
+    FAINTEST = -1020  # weights below 2^-1020, the smallest normal floats, are 0
 
 cdef long long STEPS = 1 << 30
 cdef long long HALF = 1 << 31

@@ -24,14 +24,14 @@ from slurmfair.config_file import load_policy
 from slurmfair.cycle import Channel, Cycle, look_at, run_cycle
 from slurmfair.errors import PolicyError, SlurmfairError, SlurmRefused, SlurmUnavailable, StateError
 from slurmfair.history import Past
+from slurmfair.in_force import InForce
 from slurmfair.memory import Memory, load_memory, save_memory
 from slurmfair.model import Change
-from slurmfair.overrides import overridden_where_possible
 from slurmfair.paths import DEFAULT_CONFIG, Paths, default_paths
 from slurmfair.publish import make_view
 from slurmfair.slurm.cluster import Cluster
 from slurmfair.slurm.settings import Settings, findings
-from slurmfair.state import Override, State, lock
+from slurmfair.state import State, lock
 from slurmfair.view import save as save_view
 
 log = logging.getLogger("slurmfaird")
@@ -82,17 +82,14 @@ class Daemon:
 
     def __init__(self, options: Options, config: Config, cluster: Cluster, state: State) -> None:
         self.options = options
-        self.policy = config  # as the file says
-        self.config = config  # with the overrides
+        self.policy = InForce(options.config, config, config)
         self.cluster = cluster
         self.state = state
         self.memory: Memory = load_memory(state)
         self.past = Past(state)
         self.settings: Settings | None = None
         self.settings_read_s = float("-inf")
-        self.overrides: tuple[Override, ...] = ()
-        self.refused_overrides: tuple[str, ...] = ()
-        self.refused_policy = ""
+        self.cluster_warnings: list[str] = []
         self.refusals = Refusals()
         self.signals = Signals()
         self.failures = 0
@@ -104,13 +101,13 @@ class Daemon:
         Raises:
             SlurmUnavailable: Slurm is away; nothing was written after that moment.
             SlurmRefused: rights or a setting are missing.
+            PolicyError: the cluster does not agree with the first policy.
         """
         began_s = time.monotonic()
-        self._look_at_settings()
-        self._take_overrides()
+        settings = self._look_at_settings()
         reading = self.cluster.read()
-        assert self.settings is not None
-        channel = Channel(self.settings.weight_sum, self.config.ranks.channel == "site_factor")
+        self.policy.settle(reading, settings, self.state.overrides())
+        channel = Channel(settings.weight_sum, self.config.ranks.channel == "site_factor")
         self.past.catch_up(self.cluster, self.config, reading.now_s)
         look = look_at(reading, self.config, self.memory)
         cycle = run_cycle(look, self.config, channel, self.memory, self.past.look(look.snapshot))
@@ -129,41 +126,40 @@ class Daemon:
         limit_s = max(1.0, WRITING_SHARE * self.config.cycle.interval_s)
         return apply_changes(cycle.changes, self.cluster, self.refusals, limit_s)
 
-    def _look_at_settings(self) -> None:
-        if time.monotonic() - self.settings_read_s < SETTINGS_EVERY_S:
-            return
+    @property
+    def config(self) -> Config:
+        return self.policy.config
+
+    def _look_at_settings(self) -> Settings:
+        """Return the cluster's settings, read now and then; the first ones, and rights at any time, must be right."""
+        if self.settings is not None and time.monotonic() - self.settings_read_s < SETTINGS_EVERY_S:
+            return self.settings
         settings = self.cluster.settings()
         found = findings(settings, wishes_of(self.config))
-        errors = [str(finding) for finding in found if finding.severity == "error"]
-        if errors and not self.options.shadow:
-            raise SlurmRefused("\n".join(errors))
-        if self.settings is None:
-            for finding in found:
-                log.warning("cluster: %s", finding)
+        fatal = [str(one) for one in found if one.severity == "error" and (self.settings is None or one.rights)]
+        if fatal and not self.options.shadow:
+            raise SlurmRefused("\n".join(fatal))
+        news = [str(one) for one in found if str(one) not in self.cluster_warnings]
+        for text in news:
+            log.warning("cluster: %s", text)
+        self.cluster_warnings = [str(one) for one in found]
         self.settings, self.settings_read_s = settings, time.monotonic()
+        return settings
 
     def _log_decisions(self, now_s: int, applied: Applied | None) -> None:
         done = applied.done if applied else ()
         self.state.log_decisions(now_s, [(c.job_id, what_of(c), c.why) for c in done])
 
-    def _take_overrides(self) -> None:
-        found = self.state.overrides()
-        if found == self.overrides:
-            return
-        self.overrides = found
-        self.config, refused = overridden_where_possible(self.policy, found)
-        for text in refused:
-            log.error("override refused, the others are in force: %s", text)
-        self.refused_overrides = refused
-
     def _about(self, began_s: float) -> dict[str, object]:
         return {
             "version": __version__,
             "policy_file": str(self.options.config),
-            "refused_policy": self.refused_policy,
-            "refused_overrides": list(self.refused_overrides),
+            "refused_policy": self.policy.refused,
+            "refused_overrides": list(self.policy.refused_overrides),
+            "policy_warnings": list(self.policy.warnings),
+            "cluster_warnings": self.cluster_warnings,
             "shadow": self.options.shadow,
-            "overrides": [[o.pool, o.key, o.value, o.who, o.at_s] for o in self.overrides],
+            "overrides": [[o.pool, o.key, o.value, o.who, o.at_s] for o in self.policy.overrides],
             "pid": os.getpid(),
             "cycle_s": time.monotonic() - began_s,
             "private_jobs": "jobs" in (self.settings.private_data if self.settings else ()),
@@ -186,23 +182,16 @@ class Daemon:
             len(cycle.snapshot.reading.jobs),
             cycle.n_waiting,
             len(cycle.changes),
-            applied.sent - applied.put_off if applied else 0,
+            applied.sent if applied else 0,
             cycle.left_over + (applied.put_off if applied else 0),
             took_s * 1000,
         )
 
     def reload(self) -> None:
-        """Read the policy file again; a refused one leaves the running policy in force (DESIGN 4)."""
+        """Read the policy file again, and tell systemd when it began and ended."""
         notify.notify(*notify.reloading())
-        try:
-            self.policy = load_policy(self.options.config)
-            self.overrides, self.refused_policy = (), ""
-            self.config = self.policy
-            self.settings_read_s = float("-inf")
-            log.info("policy read again from %s", self.options.config)
-        except PolicyError as err:
-            self.refused_policy = str(err)
-            log.error("policy refused, the running one stays in force: %s", err)
+        self.policy.read_again()
+        self.settings_read_s = float("-inf")
         notify.notify(notify.READY)
 
     def run(self) -> int:
@@ -234,7 +223,7 @@ class Daemon:
         began_s = time.monotonic()
         try:
             cycle = self.step()
-        except SlurmRefused:
+        except (SlurmRefused, PolicyError):
             raise
         except SlurmUnavailable as err:
             self._failed(f"Slurm does not answer: {err}")
@@ -282,8 +271,6 @@ class Reporter:
 def opened(options: Options, connect: Callable[[Config], Cluster]) -> Iterator[Daemon]:
     """Give a daemon that holds the lock of its state folder, and let go of everything at the end."""
     config = load_policy(options.config)
-    for warning in config.warnings:
-        log.warning("policy: %s", warning)
     options.paths.run_dir.mkdir(parents=True, exist_ok=True)
     with lock(options.paths.lock):
         state = State(options.paths.database)

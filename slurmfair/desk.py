@@ -16,6 +16,7 @@ from slurmfair import view as views
 from slurmfair.cli import commands
 from slurmfair.cli.terms import Asked, Reply
 from slurmfair.cli.text import words
+from slurmfair.decisions import newest
 from slurmfair.errors import SlurmfairError
 from slurmfair.paths import Paths
 from slurmfair.reports import Caller
@@ -54,6 +55,10 @@ class Desk:
     async def _report(self, request: Mapping[str, Any], uid: int) -> AsyncIterator[bytes]:
         try:
             view, _ = await self._seen_by(uid)
+            if request.get("report") == "decisions":
+                n = request.get("n")
+                rows = await asyncio.to_thread(newest, self.paths.database, n if isinstance(n, int) else 20)
+                request = {**request, "decisions": rows}
             pieces = reports.answer(view, request, _age_s(view), away(view))
             async for piece in self._pieces(uid, pieces):
                 yield piece.encode()

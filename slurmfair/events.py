@@ -73,7 +73,7 @@ def _pause_events(ledger: Ledger, origin_s: int, after_s: int, until_s: int) -> 
         at = table.find(key)
         holding[at >= 0] = table.holding[at[at >= 0]]
     stops = (from_s > after_s) & (holding >= 0)
-    goes_on = (to_s > after_s) & (to_s <= until_s) & (holding >= 0)
+    goes_on = (to_s <= until_s) & (holding >= 0)
     return np.append(
         event_keys(from_s[stops], ~holding[stops], origin_s),
         event_keys(to_s[goes_on], holding[goes_on], origin_s),

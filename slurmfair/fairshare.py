@@ -100,27 +100,26 @@ def divided(
     `unit`, shape (n_resources,), overrides the preset's: 0 divides exactly, more divides in whole units.
     `seniority`, shape (n_quotas,), ranks the quotas from the oldest; the order of the tree if not given.
     """
-    n, n_resources = quotas.deserved.shape
+    n, n_resources = matrix = quotas.deserved.shape
     chosen = PRESETS[preset]
-    matrix = (n, n_resources)
     groups = siblings(quotas)
-    share, due, corrected, effective = (np.zeros(matrix) for _ in range(4))
-    short = np.zeros((n + 1, n_resources))
+    share, due, corrected, effective = (np.zeros((n_resources, n)) for _ in range(4))
+    short = np.zeros((n_resources, n + 1))
     rounds, visits = divide_levels(
         groups.rows,
         groups.start,
         groups.parent,
-        _column(quotas.deserved, matrix),
-        _column(quotas.limit, matrix),
-        _column(_per_resource(quotas.weight, n_resources), matrix),
         np.ascontiguousarray(quotas.priority, dtype=np.int64),
-        _column(request, matrix),
-        _column(usage, matrix),
-        _column(capacity, (n_resources,)),
-        max(k, 0.0),
-        _column(np.full(n_resources, chosen.unit) if unit is None else unit, (n_resources,)),
-        chosen.plain_if_all_zero,
         _ranked(seniority, n),
+        _columns(quotas.deserved, matrix),
+        _columns(quotas.limit, matrix),
+        _columns(_per_resource(quotas.weight, n_resources), matrix),
+        _columns(request, matrix),
+        _columns(usage, matrix),
+        _columns(capacity, (n_resources,)),
+        _columns(np.full(n_resources, chosen.unit) if unit is None else unit, (n_resources,)),
+        max(k, 0.0),
+        chosen.plain_if_all_zero,
         np.empty(n, dtype=np.int64),
         np.empty(n),
         np.empty(n),
@@ -130,7 +129,15 @@ def divided(
         effective,
         short,
     )
-    return Division(share, due, corrected, effective, short, rounds, visits)
+    return Division(
+        np.ascontiguousarray(share.T),
+        np.ascontiguousarray(due.T),
+        np.ascontiguousarray(corrected.T),
+        np.ascontiguousarray(effective.T),
+        np.ascontiguousarray(short.T),
+        rounds,
+        visits,
+    )
 
 
 def fair_shares(
@@ -158,19 +165,20 @@ def rounded(
     """
     n, n_resources = matrix = quotas.deserved.shape
     groups = siblings(quotas)
-    out = np.zeros(matrix)
-    round_shares(
-        groups.rows,
-        groups.start,
-        groups.parent,
-        _column(share, matrix),
-        _column(np.ones(n_resources) if unit is None else unit, (n_resources,)),
-        _ranked(seniority, n),
-        np.empty(n, dtype=np.int64),
-        np.empty(n),
-        out,
-    )
-    return out
+    out = np.zeros((n_resources, n))
+    if n > 0:
+        round_shares(
+            groups.rows,
+            groups.start,
+            groups.parent,
+            _ranked(seniority, n),
+            _columns(share, matrix),
+            _columns(np.ones(n_resources) if unit is None else unit, (n_resources,)),
+            np.empty(n, dtype=np.int64),
+            np.empty(n),
+            out,
+        )
+    return np.ascontiguousarray(out.T)
 
 
 def scaled(quotas: Quotas, share: Floats, capacity: Floats) -> Floats:
@@ -202,8 +210,8 @@ def _ranked(seniority: Ints | None, n: int) -> Ints:
     return np.ascontiguousarray(seniority, dtype=np.int64)
 
 
-def _column(values: Floats, shape: tuple[int, ...]) -> Floats:
-    """Return the values as the kernels want them; ValueError if their shape is another than `shape`."""
+def _columns(values: Floats, shape: tuple[int, ...]) -> Floats:
+    """Return one row a resource, as the kernels want it; ValueError if the shape is another than `shape`."""
     if values.shape != shape:
         raise ValueError(f"an array of shape {values.shape} stands where {shape} is needed")
-    return np.ascontiguousarray(values, dtype=np.float64)
+    return np.ascontiguousarray(values.T, dtype=np.float64)

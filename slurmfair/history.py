@@ -7,6 +7,7 @@ is learnt is kept in the state file, so that an outage of slurmdbd, slurmctld or
 from __future__ import annotations
 
 import logging
+import time
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -31,6 +32,7 @@ OVERLAP_S = 600  # of two reads of accounting
 READ_EVERY_S = 300
 RETRY_S = 60  # while slurmdbd is away, or while the end of a run is a guess
 FORGET_EVERY_S = 3600
+TELL_EVERY_S = 5.0
 MICRO = 1_000_000  # amounts are kept as whole millionths
 
 RUNS = "runs", ("pool", "job_id", "start_s", "end_s", "quota", "gpus", "cpus", "mem", "known"), 3
@@ -81,7 +83,7 @@ class Past:
         oldest_s = min(window_start(pool.fairshare.window, now_s) for pool in config.pools)
         since_s = max(oldest_s, self.accounting_s - OVERLAP_S) if self.accounting_s else oldest_s
         try:
-            table = cluster.runs(since_s, now_s, _progress(now_s - since_s))
+            table = cluster.runs(since_s, now_s, _Progress())
         except SlurmUnavailable as err:
             if self.away_since_s is None:
                 self.away_since_s = now_s
@@ -232,13 +234,13 @@ def _with_pool(pool: int, *columns: Ints) -> Ints:
     return np.stack([np.full(n, pool), *columns], axis=1).astype(np.int64)
 
 
-class _progress:
-    """Says now and then how far a long read has come."""
+class _Progress:
+    """Says now and then how far a long read has come; says nothing of a short one."""
 
-    def __init__(self, span_s: int) -> None:
-        self.span_s, self.told = span_s, 0.0
+    def __init__(self) -> None:
+        self.told_s = time.monotonic()
 
     def __call__(self, done: float) -> None:
-        if self.span_s > 86400 and done - self.told >= 0.2:
-            self.told = done
+        if time.monotonic() - self.told_s >= TELL_EVERY_S:
+            self.told_s = time.monotonic()
             log.info("reading accounting done=%d%%", round(100 * done))

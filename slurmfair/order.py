@@ -13,7 +13,7 @@ import numpy as np
 
 from slurmfair import _core as kernels
 from slurmfair.config import FairShare, QueuePolicy
-from slurmfair.model import UNSET_S, Bools, Decision, Floats, Ints, Outcome, Queue, Quotas, Room
+from slurmfair.model import FOREVER_S, UNSET_S, Bools, Decision, Floats, Ints, Outcome, Queue, Quotas, Room
 from slurmfair.policy import POLICIES
 from slurmfair.policy.intelligent import leading_since
 from slurmfair.policy.terms import LANE, QUOTA, Judged, Settings, Waiting, settings_of
@@ -142,9 +142,11 @@ def by_gpu_type(queue: Queue, judged: Judged, settings: Settings) -> Judged:
 
 
 def by_end(running: Running) -> Running:
-    """Return the running jobs sorted by the time they must have ended."""
+    """Return the running jobs sorted by the time they must have ended, FOREVER_S for never."""
     order = np.argsort(running.end_by_s, kind="stable")
-    return Running(running.end_by_s[order], running.held[order], running.classes[order])
+    return Running(
+        np.minimum(running.end_by_s[order], FOREVER_S), running.held[order], running.classes[order]
+    )
 
 
 def rules_of(fairshare: FairShare, running: Running | None, now_s: int) -> Rules:

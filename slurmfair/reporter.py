@@ -8,6 +8,7 @@ everybody else gets a turn; slow, broken and hostile clients are cut off by size
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import fcntl
 import os
@@ -22,7 +23,7 @@ from typing import IO
 
 from slurmfair.crowd import Crowd, Guest
 from slurmfair.desk import Desk
-from slurmfair.notify import READY, notify
+from slurmfair.notify import READY, notify, status
 from slurmfair.paths import Paths, default_paths
 
 LONGEST_REQUEST = 64 * 1024  # bytes
@@ -130,25 +131,40 @@ def take_turn(path: Path) -> IO[bytes]:
     takes over when the other ends.
     """
     file = path.open("ab")
-    fcntl.flock(file, fcntl.LOCK_EX)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        notify(READY, status("standing by: another reporter serves"))
+        fcntl.flock(file, fcntl.LOCK_EX)
     return file
 
 
-def main() -> int:
-    """Entry of the reporter process: state folder and run-time folder are its arguments."""
-    if len(sys.argv) not in (1, 3):
-        print("usage: python -m slurmfair.reporter [STATE_FOLDER RUN_TIME_FOLDER]", file=sys.stderr)
-        return 2
-    paths = Paths(Path(sys.argv[1]), Path(sys.argv[2])) if len(sys.argv) == 3 else default_paths()
+def parser() -> argparse.ArgumentParser:
+    defaults = default_paths()
+    out = argparse.ArgumentParser(
+        prog="slurmfair serve",
+        description="Answer sfprio, sfshare and slurmfair from the last decision that slurmfaird published.",
+    )
+    out.add_argument(
+        "state_dir", type=Path, nargs="?", default=defaults.state_dir, help="default: %(default)s"
+    )
+    out.add_argument("run_dir", type=Path, nargs="?", default=defaults.run_dir, help="default: %(default)s")
+    return out
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Entry of the reporter process."""
+    given = parser().parse_args(argv)
+    paths = Paths(given.state_dir, given.run_dir)
     os.nice(NICENESS)
     try:
         paths.run_dir.mkdir(parents=True, exist_ok=True)
         with take_turn(paths.run_dir / "report.lock"):
-            asyncio.run(listen(paths, lambda: notify(READY)))
+            asyncio.run(listen(paths, lambda: notify(READY, status("serving"))))
     except KeyboardInterrupt:
         return 0
     except OSError as err:
-        print(f"slurmfair-report: {err}; the reporter runs as the daemon's account", file=sys.stderr)
+        print(f"slurmfair serve: {err}; the reporter runs as the daemon's account", file=sys.stderr)
         return 1
     return 0
 

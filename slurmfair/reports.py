@@ -65,12 +65,18 @@ def _restricted(view: View, rows: Column) -> tuple[dict[str, Column], dict[str, 
 
 
 def jobs(view: View, request: Request) -> Iterator[str]:
-    """Return the jobs as columns, texts as codes into `texts`; `columns` of the request picks some of them."""
-    asked = request.get("columns")
+    """Return the jobs as columns, texts as codes into `texts`.
+
+    `columns` of the request picks some of them, `first` the jobs up to this position in their queues.
+    """
+    asked, first = request.get("columns"), request.get("first")
     names = [name for name in view.jobs if not asked or name in asked]
+    chosen: Column | slice = slice(None)
+    if isinstance(first, int):
+        chosen = (view.jobs["position"] > 0) & (view.jobs["position"] <= first)
     yield '{"columns":{'
     for n, name in enumerate(names):
-        yield ("," if n else "") + f"{json.dumps(name)}:{_dumped(view.jobs[name].tolist())}"
+        yield ("," if n else "") + f"{json.dumps(name)}:{_dumped(view.jobs[name][chosen].tolist())}"
     texts = {name: values for name, values in view.texts.items() if name in names}
     yield f'}},"texts":{_dumped(texts)},"hidden":{int(view.about.get("hidden", 0))}}}'
 
@@ -89,7 +95,16 @@ def _dumped(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
-REPORTS: dict[str, Report] = {"jobs": jobs, "quotas": quotas, "status": status}
+def decisions(view: View, request: Request) -> Iterator[str]:
+    """Return the decisions that were read from the state file, of jobs that the caller may see."""
+    rows = request.get("decisions", ())
+    if "hidden" in view.about:
+        known = set(view.jobs["job_id"].tolist())
+        rows = [row for row in rows if row[1] in known]
+    yield _dumped(rows)
+
+
+REPORTS: dict[str, Report] = {"jobs": jobs, "quotas": quotas, "status": status, "decisions": decisions}
 
 
 def answer(view: View, request: Request, age_s: float, away: str) -> Iterator[str]:

@@ -208,7 +208,5 @@ def paused_for(
     going_on = [pause for pause in recorded if pause[1] == UNSET_S]
     ended = [pause for pause in recorded if pause[1] != UNSET_S]
     if sum(to_s - from_s for from_s, to_s in ended) != ended_s:
-        if going_on:
-            latest_s = min(latest_s, going_on[0][0])
         ended = [(max(start_s, latest_s - ended_s), latest_s)] if ended_s > 0 else []
     return ended + going_on

@@ -26,7 +26,6 @@ from slurmfair.windows import window_start
 LAG_S = 300  # live looks still correct the last minutes; they are added up afresh in each cycle
 SHIFT_EVERY = 20  # half-lives
 SMALLEST = math.ldexp(1.0, -960)  # GPU-seconds
-NOISE = math.ldexp(1.0, -90)  # of everything since the origin: less is what rounding left
 TICK_S = 1 << 17  # as in the kernel, like the numbers of the fields below
 NEAR = 1 << 9
 HELD, DESERVED, SINCE, ALLOCATED, OVER, NODE_FIELDS = 0, 1, 2, 3, 5, 8
@@ -266,9 +265,7 @@ class History:
 
 def _added(end: Floats, begin: Floats, field: int, weight: float) -> Floats:
     """Return the growth of a sum that is kept in two floats, in weights of now, resources last."""
-    high, low = end[..., field], end[..., field + 1]
-    grown = (high - begin[..., field]) + (low - begin[..., field + 1])
-    grown[grown < NOISE * high] = 0.0
+    grown = (end[..., field] - begin[..., field]) + (end[..., field + 1] - begin[..., field + 1])
     grown /= weight
     grown[grown < SMALLEST] = 0.0
     return np.ascontiguousarray(grown.T)

@@ -277,7 +277,7 @@ class Pass:
             return self.now_s
         for end_s in sorted(set(ends)):
             if self.could_hold(holder, [job for job, end in enumerate(ends) if end <= end_s]):
-                return int(end_s)
+                return min(int(end_s), FOREVER_S)
         return FOREVER_S
 
     def could_hold(self, holder: Entry, gone: list[int]) -> bool:

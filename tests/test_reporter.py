@@ -66,7 +66,7 @@ def started(folder: Path) -> subprocess.Popen[bytes]:
         environment = os.environ | {"NOTIFY_SOCKET": str(folder / "notify")}
         command = [sys.executable, "-m", "slurmfair.reporter", str(folder), str(folder)]
         process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL)
-        assert notify.recv(100) == b"READY=1"
+        assert notify.recv(100) == b"READY=1\nSTATUS=serving"
     (folder / "notify").unlink()
     return process
 
@@ -87,6 +87,15 @@ def serving(folder: Path, told: View | None) -> Iterator[Reporter]:
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[Reporter]:
     with serving(tmp_path, fresh(view([job(3), job(4, user="bob")], [quota("vision")]))) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reporter]:
+    """One for all tests that only ask, and must not be able to harm it."""
+    told = fresh(view([job(3), job(4, user="bob")], [quota("vision")]))
+    told.about["interval_s"] = 1000.0
+    with serving(tmp_path_factory.mktemp("shared"), told) as one:
         yield one
 
 
@@ -121,32 +130,32 @@ def sfprio(reporter: Reporter, *argv: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
 
 
-def test_sfprio_prints_what_the_reporter_answers(small: Reporter) -> None:
-    done = sfprio(small, "-h", "-o", "%i %u")
+def test_sfprio_prints_what_the_reporter_answers(shared: Reporter) -> None:
+    done = sfprio(shared, "-h", "-o", "%i %u")
     assert (done.returncode, done.stdout, done.stderr) == (0, "3 ann\n4 bob\n", "")
 
 
-def test_words_that_are_not_ascii_arrive(small: Reporter) -> None:
-    done = sfprio(small, "-h", "-j3", '-ogröße"\\\t名%i')
+def test_words_that_are_not_ascii_arrive(shared: Reporter) -> None:
+    done = sfprio(shared, "-h", "-j3", '-ogröße"\\\t名%i')
     assert (done.returncode, done.stdout) == (0, 'größe"\\\t名3\n')
-    broken = sfprio(small, "-h", "-j3", "-o\udcff%i")
+    broken = sfprio(shared, "-h", "-j3", "-o\udcff%i")
     assert (broken.returncode, broken.stderr) == (0, "")
 
 
-def test_nothing_heavy_is_imported_on_the_users_side(small: Reporter) -> None:
+def test_nothing_heavy_is_imported_on_the_users_side(shared: Reporter) -> None:
     code = (
         "import sys; sys.argv=['sfprio']; from slurmfair.cli.sfprio import main; main();"
         "print(*{'numpy','argparse','json','socket','asyncio','dataclasses','typing','re'} & set(sys.modules))"
     )
-    environment = os.environ | {"RUNTIME_DIRECTORY": str(small.paths.run_dir)}
+    environment = os.environ | {"RUNTIME_DIRECTORY": str(shared.paths.run_dir)}
     command = [sys.executable, "-S", "-c", f"import sys; sys.path.insert(0, {str(Path.cwd())!r}); {code}"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.splitlines()[-1] == ""
 
 
-def test_the_socket_is_where_paths_says(small: Reporter, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RUNTIME_DIRECTORY", str(small.paths.run_dir))
-    assert client.socket_path() == str(small.paths.socket)
+def test_the_socket_is_where_paths_says(shared: Reporter, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RUNTIME_DIRECTORY", str(shared.paths.run_dir))
+    assert client.socket_path() == str(shared.paths.socket)
     monkeypatch.delenv("RUNTIME_DIRECTORY")
     from slurmfair.paths import default_paths
 
@@ -229,13 +238,10 @@ def test_another_reporter_stands_by_and_takes_over(small: Reporter) -> None:
         environment = os.environ | {"NOTIFY_SOCKET": str(small.paths.run_dir / "notify2")}
         second = subprocess.Popen(command, env=environment)
         try:
-            notify.setblocking(False)
-            with pytest.raises(BlockingIOError):
-                notify.recv(100)
+            assert notify.recv(100) == b"READY=1\nSTATUS=standing by: another reporter serves"
             assert sfprio(small, "-ho%i").stdout == "3\n4\n"
-            notify.settimeout(30)
             small.process.send_signal(signal.SIGKILL)
-            assert notify.recv(100) == b"READY=1"
+            assert notify.recv(100) == b"READY=1\nSTATUS=serving"
             assert sfprio(small, "-ho%i").stdout == "3\n4\n"
         finally:
             second.terminate()
@@ -266,40 +272,40 @@ def test_a_closed_pipe_is_no_error_message(large: Reporter) -> None:
         b'{"command":["sfprio","-j","7_[0-999999999:1]"]}\n', b'{"command":["sfprio","--json","-S","\\ud800"]}\n',
     ],
 )  # fmt: skip
-def test_nonsense_is_answered_and_hurts_nobody(small: Reporter, line: bytes) -> None:
-    with connected(small) as sock:
+def test_nonsense_is_answered_and_hurts_nobody(shared: Reporter, line: bytes) -> None:
+    with connected(shared) as sock:
         sock.sendall(line)
         sock.shutdown(socket.SHUT_WR)
         answer = everything(sock)
     assert b"Traceback" not in answer
     assert answer or not line.strip()
-    assert sfprio(small, "-ho%i").stdout == "3\n4\n"
+    assert sfprio(shared, "-ho%i").stdout == "3\n4\n"
 
 
-def test_megabytes_are_cut_off(small: Reporter) -> None:
-    before = small.memory_mib()
-    with connected(small) as sock, contextlib.suppress(BrokenPipeError, ConnectionResetError):
+def test_megabytes_are_cut_off(shared: Reporter) -> None:
+    before = shared.memory_mib()
+    with connected(shared) as sock, contextlib.suppress(BrokenPipeError, ConnectionResetError):
         for _ in range(64):
             sock.sendall(b"x" * (1 << 20))
-    assert ask_status(small.paths)["about"]["cluster"] == "lab"
-    assert small.memory_mib() < before + 20
+    assert ask_status(shared.paths)["about"]["cluster"] == "lab"
+    assert shared.memory_mib() < before + 20
 
 
-def test_half_requests_delay_nobody(small: Reporter) -> None:
+def test_half_requests_delay_nobody(shared: Reporter) -> None:
     with contextlib.ExitStack() as stack:
         for _ in range(200):
-            sock = stack.enter_context(connected(small))
+            sock = stack.enter_context(connected(shared))
             sock.sendall(b'{"report":')
         began_s = time.monotonic()
-        assert sfprio(small, "-ho%i").stdout == "3\n4\n"
+        assert sfprio(shared, "-ho%i").stdout == "3\n4\n"
         assert time.monotonic() - began_s < ANSWERS_WITHIN_S
 
 
-def test_ten_thousand_silent_connections_leave_room_for_others(small: Reporter) -> None:
+def test_ten_thousand_silent_connections_leave_room_for_others(shared: Reporter) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = min(hard, 12_000) if hard != resource.RLIM_INFINITY else 12_000
     resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-    before, memory = small.descriptors(), small.memory_mib()
+    before, memory = shared.descriptors(), shared.memory_mib()
     crowd: list[socket.socket] = []
     try:
         for _ in range(min(10_000, wanted - 500)):
@@ -307,17 +313,17 @@ def test_ten_thousand_silent_connections_leave_room_for_others(small: Reporter) 
             sock.setblocking(False)
             crowd.append(sock)
             with contextlib.suppress(BlockingIOError):  # the listen queue is full: the kernel turns them away
-                sock.connect(str(small.paths.socket))
+                sock.connect(str(shared.paths.socket))
         began_s = time.monotonic()
-        assert ask_status(small.paths)["about"]["cluster"] == "lab"
+        assert ask_status(shared.paths)["about"]["cluster"] == "lab"
         assert time.monotonic() - began_s < 10
-        assert small.descriptors() < 1200
-        assert small.memory_mib() < memory + 60
+        assert shared.descriptors() < 1200
+        assert shared.memory_mib() < memory + 60
     finally:
         for sock in crowd:
             sock.close()
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    assert small.settled(before)
+    assert shared.settled(before)
 
 
 def test_clients_that_do_not_read_delay_nobody(large: Reporter) -> None:
@@ -332,8 +338,8 @@ def test_clients_that_do_not_read_delay_nobody(large: Reporter) -> None:
         assert large.memory_mib() < memory + 150
 
 
-def test_two_thousand_readers_at_once_are_all_answered(small: Reporter) -> None:
-    before = small.descriptors()
+def test_two_thousand_readers_at_once_are_all_answered(shared: Reporter) -> None:
+    before = shared.descriptors()
     request = b'{"command":["sfprio","-h","-o","%i"]}\n'
     with selectors.DefaultSelector() as selector:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -341,7 +347,7 @@ def test_two_thousand_readers_at_once_are_all_answered(small: Reporter) -> None:
         answers: dict[socket.socket, bytes] = {}
         for _ in range(2000):
             sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            sock.connect(str(small.paths.socket))
+            sock.connect(str(shared.paths.socket))
             sock.sendall(request)
             answers[sock] = b""
             selector.register(sock, selectors.EVENT_READ)
@@ -355,15 +361,15 @@ def test_two_thousand_readers_at_once_are_all_answered(small: Reporter) -> None:
                     sock.close()
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert set(answers.values()) == {b"o 4\n3\n4\nx 0\n"}
-    assert small.settled(before)
+    assert shared.settled(before)
 
 
-def test_programs_get_json(small: Reporter) -> None:
-    answer = client.ask(small.paths, "jobs", columns=["job_id"])
+def test_programs_get_json(shared: Reporter) -> None:
+    answer = client.ask(shared.paths, "jobs", columns=["job_id"])
     assert answer["body"] == {"columns": {"job_id": [3, 4]}, "texts": {}, "hidden": 0}
     assert answer["age_s"] < 60
     with pytest.raises(SlurmfairError, match="no such report"):
-        client.ask(small.paths, "nonsense")
+        client.ask(shared.paths, "nonsense")
 
 
 def test_nobody_there_is_told_apart(tmp_path: Path) -> None:

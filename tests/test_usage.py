@@ -500,3 +500,22 @@ def test_the_order_of_the_runs_does_not_matter(past: Past, random: object) -> No
     past.runs = list(past.runs)
     random.shuffle(past.runs)  # type: ignore[attr-defined]
     same(got, advance(None, past.ledger(now_s), past.steps(now_s), TREE, past.fairshare, now_s)[1])
+
+
+@pytest.mark.parametrize("half_lives", [500, 955, 1000, 1010, 1030])
+def test_nothing_is_left_of_use_that_faded_inside_a_window_of_many_half_lives(half_lives: int) -> None:
+    fairshare = FairShare(window=Window("sliding", half_lives * 60), half_life_s=60)
+    run, quotas, steps, history, book = (
+        Run("a", 1e12, T0_S, T0_S + 600),
+        flat("a"),
+        gpu_steps(0),
+        None,
+        Ledger(),
+    )
+    for now_s in range(T0_S, T0_S + half_lives * 60 + 2400, 1200):
+        book = looked(book, now_s, run)
+        history, got = advance(history, book, steps, quotas, fairshare, now_s)
+        full = advance(None, book, steps, quotas, fairshare, now_s)[1]
+        if now_s < T0_S + 900 * 60:
+            same(got, full)
+    assert got.allocated[0, 0] == full.allocated[0, 0] == 0

@@ -19,6 +19,7 @@ OWN = {  # run here: module, function, text
     "check": ("slurmfair.cli.check", "main", "look for mistakes in a policy file"),
     "plan": ("slurmfair.cli.operate", "plan_main", "what the daemon would write to Slurm now"),
     "release-all": ("slurmfair.cli.operate", "release_all_main", "release every hold of slurmfair's"),
+    "serve": ("slurmfair.reporter", "main", "answer these commands (slurmfair-report.service)"),
     "guard": ("slurmfair.cli.operate", "guard_main", "release the holds of a daemon that is gone"),
 }
 EXIT_FAILED, EXIT_USAGE = 1, 2

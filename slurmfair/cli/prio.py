@@ -30,7 +30,7 @@ ROWS_AT_A_TIME = 400  # made between two turns of the reporter's loop: about a m
 
 def help_format() -> str:
     """Return the fields of both dialects."""
-    lines = [f"%{one.letter}  {one.names[0]:<18}{one.header}" for one in FIELDS]
+    lines = [f"%{one.letter}  {one.names[0]:<18}{one.header:<15}{one.about}" for one in FIELDS]
     return "\n".join(lines) + "\n"
 
 

@@ -121,10 +121,10 @@ def parser() -> Parser:
     )
     rows = out.add_argument_group("which rows")
     rows.add_argument(
-        "-A", "--accounts", "--quotas", metavar="QUOTAS", help="these quotas only (paths or last names)"
+        "-a", "--all", action="store_true", help="all users below their quotas, not only yourself"
     )
     rows.add_argument(
-        "-a", "--all", action="store_true", help="all users below their quotas, not only yourself"
+        "-A", "--accounts", "--quotas", metavar="QUOTAS", help="these quotas only (paths or last names)"
     )
     rows.add_argument("-u", "--users", metavar="USERS", help="these users below their quotas")
     rows.add_argument("-U", "--Users", dest="only_users", action="store_true", help="rows of users only")

@@ -69,9 +69,6 @@ class Waiting:
     queue: Queue
     rows: Ints
 
-    def __len__(self) -> int:
-        return len(self.rows)
-
     @property
     def leaf(self) -> Codes:
         return self.queue.leaf[self.rows]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from slurmfair.model import Change, Partition, Reading, RunTable
+from slurmfair.model import FOREVER_S, Change, Partition, Reading, RunTable
 from slurmfair.sim.controller import Controller
 from slurmfair.sim.job import Job
 from slurmfair.sim.people import Admin, Owner
@@ -83,6 +83,7 @@ class SimCluster:
         """Return the settings that matter, as recommended where the simulation has no choice."""
         self._reach("cannot read the settings")
         rules = self.ctl.rules
+        longest_min = rules.max_time_s / 60 if rules.max_time_s < FOREVER_S else float("inf")
         scheduler = {
             "defer": "",
             "bf_interval": str(rules.bf_interval_s),
@@ -114,7 +115,7 @@ class SimCluster:
             private_data=frozenset(),
             min_job_age_s=rules.min_job_age_s,
             partitions=tuple(
-                PartitionSettings(name, state.tier, 60.0, float("inf"))
+                PartitionSettings(name, state.tier, 60.0, longest_min)
                 for name, state in self.ctl.partitions.items()
             ),
         )

@@ -16,7 +16,8 @@ from slurmfair.sim.nodes import Nodes
 from slurmfair.sim.queue import Queue
 from slurmfair.sim.scheduler import backfill_pass, main_pass
 from slurmfair.sim.spec import JobSpec, NodeSpec, Rules
-from slurmfair.slurm.parse import COMPLETING, INFINITE, STATE_FLAGS, BaseState, Tag, with_tag
+from slurmfair.sim.waiting import OBSTACLES, computed, obstacle, open_partitions
+from slurmfair.slurm.parse import COMPLETING, STATE_FLAGS, BaseState, Tag, with_tag
 
 
 @dataclass(slots=True)
@@ -110,6 +111,7 @@ class Controller:
     def _new_job(self, spec: JobSpec) -> Job:
         if not any(self.nodes.suits(spec, name) for name in spec.partitions):
             raise ValueError("Requested node configuration is not available")
+        spec = replace(spec, time_limit_s=min(spec.time_limit_s, self.rules.max_time_s))
         job = Job(next(self._ids), spec, self.now_s, nice=spec.nice, begin_s=spec.begin_s, tasks=spec.array)
         if spec.array:
             job.array_id = job.job_id
@@ -125,7 +127,7 @@ class Controller:
         elif spec.hold:
             job.say("JobHeldUser")
         else:
-            job.priority, job.eligible_s = self.computed(job), self.now_s
+            job.priority, job.eligible_s = computed(self, job), self.now_s
         for after in spec.after:
             parent = self.jobs.get(after.job_id)
             if parent and not (parent.over and self._tasks_left[after.job_id] == 0):
@@ -141,64 +143,26 @@ class Controller:
         self.queue.drop(job.job_id)
         if not job.waits or job.priority == 0:
             return
-        obstacle = self._obstacle(job)
-        if obstacle:
-            job.say(obstacle)
+        if job.begin_s > self.now_s:
+            job.eligible_s = 0 if job.unmet else job.begin_s
+            self.clock.at(job.begin_s, self.settle, job)
+        if reason := obstacle(self, job):
+            job.say(reason)
             return
         if job.reason in OBSTACLES:
             job.say("None")
-        self.queue.put(job.job_id, job.priority, self._open_partitions(job))
+        self.queue.put(job.job_id, job.priority, open_partitions(self, job))
         self.changed()
-
-    def _obstacle(self, job: Job) -> str:
-        """Return the reason why an unheld pending record is not even tried, "" for none."""
-        if job.unmet:
-            never = job.reason == "DependencyNeverSatisfied"
-            return "DependencyNeverSatisfied" if never else "Dependency"
-        if job.begin_s > self.now_s:
-            job.eligible_s = job.begin_s
-            self.clock.at(job.begin_s, self.settle, job)
-            return "BeginTime"
-        if job.spec.reservation:
-            return "Reservation"
-        if not any(self.partitions[name].up for name in job.spec.partitions):
-            return "PartitionDown"
-        return "" if self._open_partitions(job) else "PartitionConfig"
-
-    def _open_partitions(self, job: Job) -> list[tuple[int, str]]:
-        """Return tier and name of the partitions that are up and have enough nodes for it."""
-        return [
-            (self.partitions[name].tier, name)
-            for name in job.spec.partitions
-            if self.partitions[name].up and int(self.nodes.members[name].sum()) >= job.spec.nodes
-        ]
-
-    def computed(self, job: Job) -> int:
-        """Return the multifactor priority: site factor, less nice, plus Slurm's own factors, at least 1 (SLURM.md 7)."""
-        weights, rules = self.rules.weights, self.rules
-        own = sum(
-            weight * job.spec.factors.get(name, 0.0) for name, weight in weights.items() if name != "Age"
-        )
-        if 0 < job.eligible_s <= self.now_s:
-            own += weights.get("Age", 0) * min(1.0, (self.now_s - job.eligible_s) / rules.max_age_s)
-        return min(max(1, job.site_factor - job.nice + int(own)), INFINITE)
 
     def reprice(self, job: Job) -> None:
         """Compute the priority of an unheld record anew; a pinned one stays (SLURM.md 1.1)."""
         if job.priority == 0 or job.pinned or job.over:
             return
-        priority = self.computed(job)
+        priority = computed(self, job)
         if priority != job.priority:
             job.priority = priority
             if job.job_id in self.queue:
                 self.settle(job)
-
-    def startable_tasks(self, job: Job) -> int:
-        """Return how many tasks of a waiting record may start: the throttle counts running ones."""
-        throttle = self.throttle(job)
-        if not job.tasks or not throttle:
-            return len(job.tasks) or 1
-        return max(0, min(len(job.tasks), throttle - self.running_tasks[job.array_id]))
 
     def throttle(self, job: Job) -> int:
         """Return how many tasks of the record's array may run at once, 0 for no bound."""
@@ -292,8 +256,8 @@ class Controller:
             kind = next(after.kind for after in child.spec.after if after.job_id == parent_id)
             if kind == "any" or state == BaseState.COMPLETED:
                 child.unmet.discard(parent_id)
-            elif not child.held:
-                child.say("DependencyNeverSatisfied")
+            else:
+                child.doomed = True
             self.settle(child)
 
     def requeue(self, job: Job) -> None:
@@ -315,37 +279,3 @@ class Controller:
             job.eligible_s = 0
         self.settle(job)
         self.changed()
-
-    # Nodes and partitions
-
-    def lose_node(self, name: str) -> None:
-        """Take a node down: its jobs are requeued, or fail where they must not be."""
-        row = self.nodes.row[name]
-        self.nodes.up[row] = False
-        for job in self.on_node(row):
-            if job.spec.requeue:
-                self.requeue(job)
-            else:
-                self.finish(job, BaseState.NODE_FAIL)
-
-    def on_node(self, row: int) -> list[Job]:
-        """Return the jobs that hold something of a node."""
-        return [
-            job
-            for job in self.jobs.values()
-            if job.base in (BaseState.RUNNING, BaseState.SUSPENDED)
-            and job.allocation is not None
-            and row in job.allocation.rows
-        ]
-
-    def set_partition(self, name: str, up: bool) -> None:
-        """Start or stop a partition."""
-        self.partitions[name].up = up
-        for job in list(self.jobs.values()):
-            if job.waits and name in job.spec.partitions:
-                self.settle(job)
-
-
-OBSTACLES = {
-    "Dependency", "DependencyNeverSatisfied", "BeginTime", "Reservation", "PartitionDown", "PartitionConfig",
-}  # fmt: skip

@@ -46,6 +46,7 @@ class Job:
     restarts: int = 0
     partition: str = ""  # the one it runs in
     unmet: set[int] = field(default_factory=set)  # jobs that it waits for
+    doomed: bool = False  # one of them ended otherwise than it must
     allocation: Allocation | None = None
     stamp: int = 0
 
@@ -73,11 +74,6 @@ class Job:
     def tag(self) -> Tag:
         """Our mark in its admin comment."""
         return tag_of(self.admin_comment)
-
-    @property
-    def ran_s(self) -> int:
-        """Time run until its last suspension began or ended."""
-        return self.suspend_from_s - self.start_s - self.suspended_s
 
     def say(self, reason: str, text: str = "") -> None:
         """Give the reason why it waits."""

@@ -142,8 +142,16 @@ class Admin:
         self.ctl.gated = frozenset(partitions)
 
     def lose_node(self, name: str) -> None:
-        """A node goes down."""
-        self.ctl.lose_node(name)
+        """A node goes down: its jobs are requeued, or fail where they must not be."""
+        row = self.ctl.nodes.row[name]
+        self.ctl.nodes.up[row] = False
+        for job in list(self.ctl.jobs.values()):
+            if job.allocation is None or job.over or row not in job.allocation.rows:
+                continue
+            if job.spec.requeue:
+                self.ctl.requeue(job)
+            else:
+                self.ctl.finish(job, BaseState.NODE_FAIL)
 
     def drain_node(self, name: str) -> None:
         """scontrol update nodename= state=drain."""
@@ -161,4 +169,7 @@ class Admin:
 
     def set_partition(self, name: str, up: bool) -> None:
         """scontrol update partitionname= state=up or down."""
-        self.ctl.set_partition(name, up)
+        self.ctl.partitions[name].up = up
+        for job in list(self.ctl.jobs.values()):
+            if job.waits and name in job.spec.partitions:
+                self.ctl.settle(job)

@@ -9,6 +9,7 @@ import numpy as np
 from slurmfair.model import Bools
 from slurmfair.sim.job import Job
 from slurmfair.sim.lookahead import Lookahead
+from slurmfair.sim.waiting import startable_tasks
 
 if TYPE_CHECKING:
     from slurmfair.sim.controller import Controller
@@ -45,7 +46,7 @@ def _start_tasks(ctl: Controller, job: Job, partition: str, closed: Bools) -> bo
     """Start as many tasks as may and fit; tell whether the pass may go on in this partition."""
     nodes = ctl.nodes
     while job.waits:
-        if not ctl.startable_tasks(job):
+        if not startable_tasks(ctl, job):
             job.say("JobArrayTaskLimit")
             return True
         allowed = nodes.members[partition] & nodes.usable
@@ -82,7 +83,7 @@ def backfill_pass(ctl: Controller) -> int:
         if job.het_id:
             het_seen.add(job.het_id)
         group = _het_group(ctl, job) if job.het_id else [(job, partition)]
-        tries = 1 if job.het_id else min(ctl.startable_tasks(job), ctl.rules.bf_max_job_array_resv)
+        tries = 1 if job.het_id else min(startable_tasks(ctl, job), ctl.rules.bf_max_job_array_resv)
         for _ in range(tries if group else 0):
             tested += len(group)
             started += plan.start_or_reserve(group)

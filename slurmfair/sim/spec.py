@@ -35,6 +35,7 @@ class Rules:
     bf_window_s: int = 86_400
     requeue_delay_s: int = 120
     epilog_s: int = 0
+    max_time_s: int = FOREVER_S  # MaxTime of all partitions; a longer limit becomes this one
     min_job_age_s: int = 300
     calc_period_s: int = 60
     max_age_s: int = 7 * 86_400

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from slurmfair.sim.controller import OBSTACLES, Controller
+from slurmfair.sim.controller import Controller
 from slurmfair.sim.job import Job
+from slurmfair.sim.waiting import OBSTACLES, computed
 from slurmfair.slurm.faults import ACCESS_DENIED, CRON_JOB, HELD, NOT_PERSISTENT
 from slurmfair.slurm.requests import HOLD, RELEASE, Request
 
@@ -68,7 +69,7 @@ def hold(job: Job, reason: str) -> None:
 
 def release(ctl: Controller, job: Job) -> None:
     """Clear hold and pin, and compute the priority anew; dependency and begin time stay."""
-    job.pinned, job.priority = False, ctl.computed(job)
+    job.pinned, job.priority = False, computed(ctl, job)
     job.say("None")
 
 

@@ -101,8 +101,8 @@ class OwnAccounting:
     """slurmdbd through our own edge; the connection is opened when needed, and again after an error."""
 
     def __init__(self) -> None:
-        """Load our edge; pyslurm must be loaded before. Raises ImportError where it was not built."""
-        from slurmfair.slurm import _accounting
+        """Load our edge; pyslurm must be loaded before. Raises ModuleNotFoundError where it was not built."""
+        import slurmfair.slurm._accounting as _accounting
 
         self._own = _accounting
         self._open: Accounting | None = None

@@ -13,7 +13,7 @@ from slurmfair.errors import SlurmRefused
 from slurmfair.model import Coded
 from slurmfair.slurm import attributes, faults
 from slurmfair.slurm.requests import Request
-from slurmfair.slurm.tables import RawJobs
+from slurmfair.slurm.tables import NodeRecord, RawJobs, node_record
 
 if TYPE_CHECKING:
     from slurmfair.slurm._jobs import Jobs
@@ -48,8 +48,8 @@ class OwnEdge:
     name = "slurmfair"
 
     def __init__(self) -> None:
-        """Load our edge; pyslurm must be loaded before. Raises ImportError where it was not built."""
-        from slurmfair.slurm import _jobs
+        """Load our edge; pyslurm must be loaded before. Raises ModuleNotFoundError where it was not built."""
+        import slurmfair.slurm._jobs as _jobs
 
         if not _jobs.fits_library():
             major, minor = _jobs.built_for()
@@ -153,3 +153,45 @@ class PyslurmEdge:
     def admin_level(self, account: str) -> str:
         """Return "": pyslurm does not tell."""
         return ""
+
+
+Places = tuple[list[NodeRecord], list[tuple[str, int, bool]]]  # nodes; partitions as (name, tier, up)
+
+
+class NodeEdge(Protocol):
+    """A way to nodes and partitions."""
+
+    def load(self) -> Places:
+        """Return all of them."""
+
+
+class OwnNodes:
+    """No Python lock is held during a request."""
+
+    def __init__(self) -> None:
+        """Load our edge; pyslurm must be loaded before. Raises ModuleNotFoundError where it was not built."""
+        import slurmfair.slurm._nodes as _nodes
+
+        self._own = _nodes
+
+    def load(self) -> Places:
+        """Return nodes and partitions."""
+        nodes, partitions = self._own.load()
+        return [node_record(*node) for node in nodes], partitions
+
+
+class PyslurmNodes:
+    """Second best."""
+
+    def __init__(self, pyslurm: ModuleType) -> None:
+        self._pyslurm = pyslurm
+
+    def load(self) -> Places:
+        """Return nodes and partitions."""
+        try:
+            nodes = [attributes.node_record(node) for node in self._pyslurm.Nodes.load().values()]
+            return nodes, [
+                attributes.partition_row(part) for part in self._pyslurm.Partitions.load().values()
+            ]
+        except self._pyslurm.RPCError as err:
+            raise OSError(err.errno, err.msg) from err

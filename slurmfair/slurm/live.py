@@ -11,14 +11,13 @@ import pwd
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
 from types import ModuleType
 
 from slurmfair.errors import SlurmRefused
 from slurmfair.model import Change, Reading, RunTable
-from slurmfair.slurm import accounting, attributes, faults, parse, tables
+from slurmfair.slurm import accounting, attributes, faults, tables
 from slurmfair.slurm.cluster import Answer
-from slurmfair.slurm.edge import Edge, OwnEdge, PyslurmEdge
+from slurmfair.slurm.edge import Edge, NodeEdge, OwnEdge, OwnNodes, PyslurmEdge, PyslurmNodes
 from slurmfair.slurm.requests import Channel, requests_of
 from slurmfair.slurm.settings import Settings
 
@@ -31,6 +30,7 @@ class LiveCluster:
         os.environ["SLURM_BITSTR_LEN"] = "0"  # else Slurm cuts lists of array tasks (SLURM.md 4.1)
         self._pyslurm = load_pyslurm()
         self._edge, self._accounting = choose_edges(self._pyslurm, own_edge)
+        self._nodes = choose_nodes(self._pyslurm, own_edge)
         self._channel: Channel = channel
         self._cluster = ""
 
@@ -44,16 +44,14 @@ class LiveCluster:
         with self._faults("cannot read the cluster"):
             raw = self._edge.jobs()
             cluster = self._cluster_name()
-            records = [attributes.node_record(node) for node in self._pyslurm.Nodes.load().values()]
-            partitions = self._pyslurm.Partitions.load().values()
+            records, partitions = self._nodes.load()
         nodes = tables.node_table(records)
-        named = [(part.name, part.priority_tier or 0, part.state) for part in partitions]
         return Reading(
             cluster=cluster,
             now_s=self._edge.now_s(),
             jobs=tables.job_table(raw, nodes, tables.shards_per_gpu(records), user_name),
             nodes=nodes,
-            partitions=attributes.partitions(named, records),
+            partitions=tables.partition_table(partitions, records),
         )
 
     def write(self, change: Change) -> Answer:
@@ -74,18 +72,19 @@ class LiveCluster:
     def settings(self) -> Settings:
         """Return the settings that matter to us, as the cluster runs now."""
         with self._faults("cannot read the settings"):
+            admin_level = self._edge.admin_level(own_account())  # first, as it keeps no lock while it waits
             conf = self._pyslurm.slurmctld.Config.load()
             partitions = tuple(self._pyslurm.Partitions.load().values())
-            nodes = [attributes.node_record(node) for node in self._pyslurm.Nodes.load().values()]
+            nodes, _ = self._nodes.load()
         return attributes.settings(
             conf,
             partitions,
-            gpu_types=frozenset(name for node in nodes for name, _ in parse.gres(node.gres).gpus if name),
+            nodes,
             pyslurm=str(self._pyslurm.__version__),
             own_edge=isinstance(self._edge, OwnEdge),
             account=own_account(),
             uid=os.geteuid(),
-            admin_level=self._edge.admin_level(own_account()),
+            admin_level=admin_level,
         )
 
     def runs(self, since_s: int, until_s: int, progress: Callable[[float], None] | None = None) -> RunTable:
@@ -130,18 +129,37 @@ def load_pyslurm() -> ModuleType:
 def choose_edges(pyslurm: ModuleType, own_edge: bool) -> tuple[Edge, accounting.Source]:
     """Return our own edges, pyslurm's where ours were not built or are not wanted."""
     if own_edge:
-        with suppress(ImportError):  # built without Slurm's headers: pyslurm does
+        try:
             return OwnEdge(), accounting.OwnAccounting()
+        except ModuleNotFoundError:
+            pass  # built without Slurm's headers: pyslurm does
+        except ImportError as err:
+            raise SlurmRefused(
+                f"slurmfair's edge to Slurm does not fit the library that is installed ({err});"
+                " reinstall pyslurm and slurmfair"
+            ) from err
     return PyslurmEdge(pyslurm), accounting.PyslurmAccounting(pyslurm)
 
 
-@cache
+def choose_nodes(pyslurm: ModuleType, own_edge: bool) -> NodeEdge:
+    """Return our own edge for nodes, pyslurm's where ours was not built, as with older releases of Slurm."""
+    if own_edge:
+        with suppress(ModuleNotFoundError):
+            return OwnNodes()
+    return PyslurmNodes(pyslurm)
+
+
+KNOWN_USERS: dict[int, str] = {}
+
+
 def user_name(uid: int, given: str) -> str:
     """Return the name of a user: this host's, else the one that Slurm gives, else the number."""
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return given or str(uid)
+    if uid not in KNOWN_USERS:
+        try:
+            KNOWN_USERS[uid] = pwd.getpwuid(uid).pw_name
+        except KeyError:  # asked again next time: the directory may be away
+            return given or str(uid)
+    return KNOWN_USERS[uid]
 
 
 def own_account() -> str:

@@ -276,6 +276,24 @@ class Gres(NamedTuple):
         return sum(count for _, count in self.gpus)
 
 
+TYPED_GPU = re.compile(r"gres[/:]gpu:([^:=,;(]+)=(\d+)")
+
+
+def typed_gpus(text: str) -> tuple[tuple[str, int], ...]:
+    """Return the typed GPU counts of a TRES text, sorted by type."""
+    return tuple(sorted((name, int(count)) for name, count in TYPED_GPU.findall(text)))
+
+
+def gres_counts(text: str) -> tuple[tuple[str, int], ...]:
+    """Return pairs such as ("gpu:h100", 8) of a node's text "gpu:h100:8(S:0-1),shard:16", sorted."""
+    parts = re.sub(r"\([^)]*\)", "", text).split(",")
+    pairs = []
+    for part in filter(None, parts):
+        name, _, count = part.rpartition(":")
+        pairs.append((name, _count(count)) if name and count[0:1].isdigit() and _count(count) else (part, 1))
+    return tuple(sorted(pairs))
+
+
 def gres(counts: Iterable[tuple[str, int]]) -> Gres:
     """Return what a node has from pairs such as ("gpu:h100", 8), ("shard", 16)."""
     gpus: dict[str, int] = {}

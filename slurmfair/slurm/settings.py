@@ -54,6 +54,7 @@ class Settings:
     private_data: frozenset[str]
     min_job_age_s: int
     partitions: tuple[PartitionSettings, ...]
+    shards: bool = False  # some node's GPUs are cut into shards
 
     @property
     def weight_sum(self) -> int:
@@ -83,6 +84,11 @@ class Finding:
     found: str
     why: str
     mend: str = field(default="")
+
+    @property
+    def rights(self) -> bool:
+        """It is about what our account may do: without that the daemon can go on at no time."""
+        return self.setting.startswith("AdminLevel")
 
     def __str__(self) -> str:
         """Return it as one line for people."""
@@ -123,7 +129,7 @@ def release(now: Settings, _: Wishes) -> Iterator[Finding]:
         "note" if tried else "error", "pyslurm", now.pyslurm,
         f"the cluster runs Slurm {now.version}, and pyslurm must be built for the cluster's own release"
         + ("; this pair, pyslurm built with adapted headers, was tried and works" if tried else ""),
-        "" if tried else f"pip install 'pyslurm=={'.'.join(now.version.split('.')[:2])}.*'",
+        "" if tried else "pip install 'pyslurm=={}.{}.*'".format(*_numbers(now.version)),
     )  # fmt: skip
 
 
@@ -289,6 +295,11 @@ def accounting(now: Settings, _: Wishes) -> Iterator[Finding]:
         yield Finding(
             "note", "AccountingStorageTRES", f"without {listed}", "past use cannot be told by GPU type",
             f"AccountingStorageTRES=...,{listed}",
+        )  # fmt: skip
+    if now.shards and "gres/shard" not in now.tracked:
+        yield Finding(
+            "warning", "AccountingStorageTRES", "without gres/shard", "jobs that ask for shards seem to ask for no GPU",
+            "AccountingStorageTRES=...,gres/shard",
         )  # fmt: skip
     if now.accounting_type != "accounting_storage/slurmdbd":
         yield Finding(

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from slurmfair.model import Change
 from tests.lab import Lab
+from tests.lab.services import wait_until
 
 # Answers begin with "@": libslurm and pyslurm print things of their own.
 INSIDE = r"""
@@ -27,6 +28,8 @@ def plain(value):
         return value.tolist()
     if isinstance(value, (frozenset, set)):
         return sorted(value)
+    if isinstance(value, dict):
+        return {name: plain(one) for name, one in value.items()}
     if isinstance(value, (tuple, list)):
         return [plain(one) for one in value]
     if dataclasses.is_dataclass(value):
@@ -40,13 +43,38 @@ class Agent:
     def read(self):
         return self.cluster.read()
 
-    def timed_reads(self, count):
-        times = []
-        for _ in range(count):
+    def raw(self):
+        edge = self.cluster._edge
+        nodes, _ = self.cluster._nodes.load()
+        return {"version": self.cluster.settings().version, "read_s": edge.jobs().read_s,
+                "numbers": {name: plain(column) for name, column in edge.jobs().numbers.items()},
+                "texts": {name: plain(column) for name, column in edge.jobs().texts.items()},
+                "nodes": [plain(node._asdict()) for node in nodes]}
+
+    def memory_kib(self):
+        return int(open("/proc/self/statm").read().split()[1]) * 4
+
+    def work(self, rounds, job_ids):
+        for rank in range(rounds):
+            self.cluster._edge._raw = None
+            self.cluster.read()
+            for job_id in job_ids:
+                self.cluster.write(Change(job_id, rank=rank, tag="slurmfair:free"))
+            self.cluster.runs(int(time.time()) - 3600, int(time.time()))
+            self.cluster._edge.admin_level("slurmfair")
+
+    def best_times(self, rounds):
+        ours, theirs = [], []
+        for _ in range(rounds):
+            self.cluster._edge._raw = None  # else an unchanged queue is not read again
             began = time.perf_counter()
             self.cluster.read()
-            times.append(time.perf_counter() - began)
-        return times
+            ours.append(time.perf_counter() - began)
+            began = time.perf_counter()
+            for job in self.cluster._pyslurm.Jobs.load().values():
+                (job.id, job.state, job.priority, job.account, job.partition, job.qos, job.nice, job.submit_time)
+            theirs.append(time.perf_counter() - began)
+        return min(ours), min(theirs)
 
     def write(self, **change):
         answer = self.cluster.write(Change(**change))
@@ -161,6 +189,10 @@ class Agent:
     def job(self, job_id: int) -> dict[str, Any]:
         """Return one job."""
         return self.jobs()[job_id]
+
+    def wait_for_reason(self, job_id: int, reason: str) -> None:
+        """Wait until a scheduling pass has given a job this reason."""
+        assert wait_until(lambda: self.job(job_id)["reason"] == reason, 20), (job_id, reason)
 
     def write(self, job_id: int, **change: Any) -> dict[str, Any]:
         """Carry out one change and return its answer."""

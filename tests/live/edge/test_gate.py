@@ -157,6 +157,20 @@ def test_foreign_text_in_the_admin_comment_is_kept(gate: Lab, edge: Agent) -> No
     assert look(edge, job_id) == (True, "JobHeldUser", f"ticket 5 {GATE}")
 
 
+def test_a_refusal_by_the_sites_own_plugin_skips_the_job(gate: Lab, edge: Agent) -> None:
+    job_id = gate.sbatch(user="ann")
+    script = gate.path("/etc/slurm/job_submit.lua")
+    ours, guard = script.read_text(), "if slurmfair_guard(job_desc, job_rec, modify_uid) then"
+    assert guard in ours
+    script.write_text(ours.replace(guard, "if true then"))
+    try:
+        answer = edge.write(job_id, rank=5)
+    finally:
+        script.write_text(ours)
+    assert answer["result"] == "SKIP"
+    assert edge.job(job_id)["site_factor"] == 0
+
+
 def test_two_hundred_submissions_by_four_users_all_stop_at_the_gate(gate: Lab, edge: Agent) -> None:
     for user in ("ann", "bob", "cid", "eve"):
         gate.submit_many([["-G1"]] * 50, user=user)

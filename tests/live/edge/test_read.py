@@ -10,44 +10,11 @@ import pytest
 from tests.lab import Lab
 from tests.lab.services import wait_until
 from tests.live.agent import Agent
+from tests.request_forms import FORMS
 
 pytestmark = pytest.mark.slurm
 
 FOREVER_S = 1 << 40
-# Requests, and what is wanted before the start: GPUs, CPUs, MiB, nodes, GPU type.
-FORMS = [
-    ("--gres=gpu:2", 2, 1, 1000, 1, ""),
-    ("--gres=gpu:h100:2", 2, 1, 1000, 1, "h100"),
-    ("--gres=gpu", 1, 1, 1000, 1, ""),
-    ("-G 3", 3, 1, 1000, 1, ""),
-    ("-G h100:3", 3, 1, 1000, 1, "h100"),
-    ("-G a100:2", 2, 1, 1000, 1, "a100"),
-    ("-N2 --gpus-per-node=2", 4, 2, 2000, 2, ""),
-    ("-N2 --gpus-per-node=h100:2", 4, 2, 2000, 2, "h100"),
-    ("-n4 --gpus-per-task=1", 4, 4, 4000, 1, ""),
-    ("-n4 --gpus-per-task=h100:1", 4, 4, 4000, 1, "h100"),
-    ("-n2 --tres-per-task=gres/gpu:1", 2, 2, 2000, 1, ""),
-    ("--gpus-per-socket=1 --sockets-per-node=2", 2, 1, 1000, 1, ""),
-    ("-n3 --ntasks-per-gpu=1 --gpus=3", 3, 3, 3000, 1, ""),
-    ("-n4 --ntasks-per-gpu=2", 2, 4, 4000, 1, ""),
-    ("--gres=gpu:h100:1,gpu:a100:1", 2, 1, 1000, 1, "a100,h100"),
-    ("-N2 --gres=gpu:4", 8, 2, 2000, 2, ""),
-    ("-N1-3 --gres=gpu:2", 2, 1, 1000, 1, ""),
-    ("-N2-2 -G 5", 5, 2, 2000, 2, ""),
-    ("-G2 --mem-per-gpu=30", 2, 1, 60, 1, ""),
-    ("-G2 --cpus-per-gpu=4", 2, 8, 8000, 1, ""),
-    ("-G2 --mem=0", 2, 1, 512000, 1, ""),
-    ("-c4", 0, 4, 4000, 1, ""),
-    ("--exclusive", 8, 64, 64000, 1, ""),
-    ("--exclusive --gres=gpu:1", 8, 64, 64000, 1, ""),
-    ("--exclusive -G2 --mem=2000", 8, 64, 2000, 1, ""),
-    ("--exclusive -N2", 16, 128, 128000, 2, ""),
-    ("--exclusive=user -G1", 1, 1, 1000, 1, ""),
-    ("--exclusive -p cpu", 0, 64, 64000, 1, ""),
-    ("--gres=shard:1", 1, 1, 1000, 1, ""),
-    ("--gres=shard:2", 1, 1, 1000, 1, ""),
-    ("-N2 --gres=shard:1", 2, 2, 2000, 2, ""),
-]
 # What these get is known only afterwards: 2 nodes or 3, CPUs of one socket or two.
 OPEN_FORMS = {"-N1-3 --gres=gpu:2", "--gpus-per-socket=1 --sockets-per-node=2"}
 
@@ -87,6 +54,11 @@ def reserve(lab: Lab, *words: str) -> None:
 
 @pytest.fixture
 def situations(lab: Lab) -> dict[str, int]:
+    """Return jobs of every kind that has to be told apart."""
+    return submit_situations(lab)
+
+
+def submit_situations(lab: Lab) -> dict[str, int]:
     """Submit one job of each kind that has to be told apart; return their ids."""
     user = {"user": "ann"}
     ids = {"running": lab.sbatch("-G1", "--comment=prio=7 é", **user)}
@@ -168,8 +140,7 @@ def test_every_kind_of_waiting_job_is_read_as_it_is(
     assert [part["partition"] for part in parts] == ["train", "interactive"]
     cron = [row for row in jobs.values() if row["cron"]]
     assert len(cron) == 1 and cron[0]["wanted"][0] == 1
-    assert {row["user"] for row in jobs.values()} == {"ann"}
-    assert {row["account"] for row in jobs.values()} == {"vision"}
+    assert {(row["user"], row["account"]) for row in job.values()} == {("ann", "vision")}
 
 
 def test_pyslurms_attributes_give_the_same_table(
@@ -267,3 +238,30 @@ def test_nothing_new_is_read_without_a_change_and_everything_after_one(lab: Lab,
     lab.run(["scontrol", "update", f"jobid={job_id}", "nice=5"])
     after = edge.job(job_id)
     assert (before["nice"], after["nice"]) == (0, 5)
+
+
+def test_texts_that_are_no_utf_8_neither_stop_the_reading_nor_get_lost(lab: Lab, edge: Agent) -> None:
+    job_id = lab.sbatch("-H", "--job-name=n\udcff", "--comment=c\udcfe\udcff é", user="ann")
+    lab.run(["scontrol", "update", f"jobid={job_id}", "admincomment=a\udcff b"])
+    job = edge.job(job_id)
+    assert (job["name"], job["comment"]) == ("n\ufffd", "c\ufffd\ufffd é")
+    assert job["admin_comment"] == "a\udcff b"
+    edge.write(job_id, tag=f"{job['admin_comment']} slurmfair:hold")
+    assert edge.job(job_id)["admin_comment"] == "a\udcff b slurmfair:hold"
+
+
+@pytest.mark.slow
+def test_reading_costs_at_most_half_of_pyslurm(lab: Lab, edge: Agent) -> None:
+    lab.submit_many([["-H", "-G1", f"--job-name=job{i}"] for i in range(4000)], user="ann")
+    ours, theirs = edge.ask("best_times", rounds=15)
+    print(f"4,000 jobs: {1000 * ours:.1f} ms, pyslurm with eight attributes {1000 * theirs:.1f} ms")
+    assert ours <= 0.5 * theirs
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_number_of_readings(lab: Lab, edge: Agent) -> None:
+    ids = lab.submit_many([["-H", f"--job-name=job{i}"] for i in range(200)], user="ann")
+    edge.ask("work", rounds=20, job_ids=ids[:5])
+    before_kib = edge.ask("memory_kib")
+    edge.ask("work", rounds=100, job_ids=ids[:5])
+    assert edge.ask("memory_kib") - before_kib < 1024
