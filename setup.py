@@ -14,7 +14,7 @@ from setuptools import Extension, setup
 
 # Listed by name, so that a stray file is never built.
 KERNELS = ("order", "rewrite", "divide", "usage")
-SLURM_EDGES = ("_jobs", "_accounting")
+SLURM_EDGES = ("_jobs", "_accounting", "_nodes")
 CHECKED = os.environ.get("SLURMFAIR_CHECKED") == "1"
 
 DIRECTIVES = {
@@ -59,6 +59,7 @@ def slurm_extensions() -> list[Extension]:
             extra_compile_args=["-O2"],
         )
         for name in SLURM_EDGES
+        if name != "_nodes" or "alloc_tres_fmt_str" in (headers / "slurm/slurm.h").read_text(errors="replace")
     ]
 
 

@@ -365,7 +365,7 @@ cdef class Walk:
         return FOREVER_S
 
     cdef int reserve(self, Py_ssize_t leaf, int64_t row) except -1 nogil:
-        """Keep the entry's need for the rest of the pass, unless the pool cannot hold it beside the others."""
+        """Keep the entry's need for the rest of the pass, if the pool can hold it beside the others."""
         cdef Py_ssize_t r, g = 0
         for r in range(3):
             if self.reserved_sum[r] + self.need[row, r] > self.capacity[r]:
@@ -422,7 +422,7 @@ cdef class Walk:
         return 0
 
     cdef int call_up(self, Py_ssize_t leaf) except -1 nogil:
-        """Have the columns of an entry that will be tried soon brought into the cache: most of the time goes there."""
+        """Have an entry of the near future brought into the cache: waiting for that is most of a pass."""
         cdef int64_t row
         if self.head[leaf] + AHEAD < self.stop[leaf]:
             row = self.line[self.head[leaf] + AHEAD]
@@ -535,7 +535,7 @@ cdef class Walk:
         return 0
 
     cdef int open_failed(self, bint with_reservation) except -1 nogil:
-        """Open what may start without us as soon as there is room, as far as the limits bear all that is open."""
+        """Open what may start as soon as there is room, as far as the limits bear all that is open."""
         cdef Py_ssize_t i
         cdef int64_t row
         for i in range(self.n_failed):

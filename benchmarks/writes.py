@@ -13,6 +13,7 @@ from slurmfair.config import Ranks
 from slurmfair.model import Coded, Floats, Ints
 from slurmfair.plan import Pending, Plan, plan_changes
 from slurmfair.ranks import rank_scale
+from slurmfair.throttle import LEAVE
 
 WINDOW = 500
 N_QUOTAS = 100
@@ -62,6 +63,8 @@ def pending(place: Ints) -> Pending:
         priority=np.ones(n, np.int64),
         partition=Coded(text, ("train", "interactive")),
         admin_comment=Coded(text, ("",)),
+        throttle=np.full(len(place), LEAVE),
+        own_throttle=np.zeros(len(place), np.int64),
     )
 
 

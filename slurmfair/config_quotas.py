@@ -136,7 +136,8 @@ def _read_rule(node: yl.Node, tree: Tree, spot: Spot) -> Match:
     taker = tree.rules.add(match, node.line, tree.pool.partitions)
     if taker is not None and not foreign:
         spot.report(
-            node.line, f"can never match: rules before it (line {taker}) take all its jobs; put this one first"
+            node.line,
+            f"can never match: rules before it (line {taker}) take all its jobs; put this one first",
         )
     return match
 

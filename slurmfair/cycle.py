@@ -20,6 +20,7 @@ from slurmfair.shares import Shares, shares_of
 from slurmfair.slurm.parse import Waits
 from slurmfair.snapshot import PoolSnapshot, Snapshot, summed_up, take_snapshot
 from slurmfair.standing import WAITS, Standing, marked, reason_classes, standings
+from slurmfair.throttle import restored, throttles_of, wanted_throttle, without_ours
 from slurmfair.timers import Remembered, Seen, advance, after_pass, after_pause
 from slurmfair.walk import Running
 
@@ -84,8 +85,10 @@ class Look:
 def look_at(reading: Reading, config: Config, memory: Memory) -> Look:
     """Return the reading as a snapshot of the pools."""
     reasons, blanked = _seen_reasons(reading, memory.blanked)
+    throttles = throttles_of(reading.jobs)
+    reasons = without_ours(reading.jobs, reasons, throttles)
     standing = standings(reading.jobs, reasons, reading.now_s)
-    return Look(take_snapshot(reading, standing, config), reasons, blanked)
+    return Look(take_snapshot(reading, standing, throttles, config), reasons, blanked)
 
 
 def run_cycle(
@@ -158,21 +161,29 @@ def _seen_reasons(reading: Reading, blanked: Mapping[int, int]) -> tuple[Bytes, 
 
 
 def _astray(snapshot: Snapshot, reasons: Bytes) -> tuple[Change, ...]:
-    """Return releases of holds of ours that no queue accounts for any more.
+    """Return releases of holds of ours, and of bounds on arrays, that no queue accounts for any more.
 
     Jobs that started just before our hold reached them (SLURM.md 10), and held jobs that a new policy, a
-    move to another partition or a reservation took out of our queues.
+    move to another partition or a reservation took out of our queues; arrays whose last task has started.
     """
     jobs = snapshot.reading.jobs
     marks = marked(jobs, reasons)
     ours = (marks == Standing.HELD) | (marks == Standing.GATED)
     unmanaged = (snapshot.leaf_of < 0) | (snapshot.standing == Standing.RESERVATION)
     late = snapshot.standing == Standing.LATE_HOLD
+    throttles = snapshot.throttles
+    bounded = throttles.noted & (throttles.ours > 0) & (snapshot.standing != Standing.ENDED) & ~late
+    for found in snapshot.pools:
+        bounded[found.entries.records] = False
     return tuple(
         [release(jobs, row, "started before our hold reached it") for row in np.flatnonzero(late).tolist()]
         + [
             release(jobs, row, "held by us, and no longer ours to order")
             for row in np.flatnonzero(ours & unmanaged).tolist()
+        ]
+        + [
+            restored(jobs, throttles, row, "no part of it waits for us: its own throttle")
+            for row in np.flatnonzero(bounded & ~(ours & unmanaged)).tolist()
         ]
     )
 
@@ -215,7 +226,9 @@ def _pool_cycle(
     place = np.full(len(queue), NOT_PLACED, dtype=np.int64)
     outgoing = rank_order(decision, queue)
     place[outgoing] = np.arange(len(outgoing))
-    plan = plan_changes(_pending(snapshot, found, place, channel), scale, config.cycle.window, budget)
+    plan = plan_changes(
+        _pending(snapshot, found, decision, place, channel), scale, config.cycle.window, budget
+    )
     unheld = snapshot.standing[found.entries.rows] == Standing.OPEN
     let_go = unheld & (decision.outcome == Outcome.STARTS)
     return PoolCycle(
@@ -296,15 +309,18 @@ def _request(found: PoolSnapshot, queue: Queue) -> Floats:
     return found.allocated + summed_up(quotas, waiting)
 
 
-def _pending(snapshot: Snapshot, found: PoolSnapshot, place: Ints, channel: Channel) -> Pending:
+def _pending(
+    snapshot: Snapshot, found: PoolSnapshot, decision: Decision, place: Ints, channel: Channel
+) -> Pending:
     """Return the records that may be written, each with the place of its entry."""
-    jobs, rows = snapshot.reading.jobs, found.entries.records
+    jobs, rows, entry_of = snapshot.reading.jobs, found.entries.records, found.entries.entry_of
+    throttles = snapshot.throttles
     standing = snapshot.standing[rows]
     pinned = looks_pinned(jobs.priority[rows], jobs.site_factor[rows], jobs.nice[rows], channel.own_factors)
     unpin = pinned & (standing == Standing.OPEN) & channel.by_site_factor
     return Pending(
         job_id=jobs.job_id[rows],
-        place=place[found.entries.entry_of],
+        place=place[entry_of],
         held=standing == Standing.HELD,
         gated=standing == Standing.GATED,
         pinned=unpin,
@@ -312,6 +328,8 @@ def _pending(snapshot: Snapshot, found: PoolSnapshot, place: Ints, channel: Chan
         priority=jobs.priority[rows],
         partition=Coded(jobs.partition.codes[rows], jobs.partition.values),
         admin_comment=Coded(jobs.admin_comment.codes[rows], jobs.admin_comment.values),
+        throttle=wanted_throttle(jobs, throttles, rows, snapshot.tasks[rows], decision.may_start[entry_of]),
+        own_throttle=throttles.own[rows],
     )
 
 

@@ -145,7 +145,9 @@ class Past:
         known = trusted(usage(integrals, fairshare), 0.0, fairshare.staleness_s)
         degraded: tuple[str, ...] = ()
         if self.away_since_s is not None and now_s - self.away_since_s > fairshare.staleness_s:
-            degraded = (f"pool {pool.pool.name}: accounting has not answered for {now_s - self.away_since_s} s",)
+            degraded = (
+                f"pool {pool.pool.name}: accounting has not answered for {now_s - self.away_since_s} s",
+            )
         first_s = int(past.steps.time_s[0]) if len(past.steps) else now_s
         return PoolUsage(known.usage, min(first_s, integrals.start_s), degraded)
 
@@ -198,7 +200,9 @@ class Past:
         runs_gone = _with_pool(pool, keys >> 32, keys & 0xFFFFFFFF)
         quota = np.asarray([self.state.number_of(path) for path in rows.path], dtype=np.int64)
         amounts = np.rint(rows.amounts * MICRO).astype(np.int64)
-        runs = _with_pool(pool, rows.job_id, rows.start_s, rows.end_s, quota, *amounts.T, rows.known.astype(np.int64))
+        runs = _with_pool(
+            pool, rows.job_id, rows.start_s, rows.end_s, quota, *amounts.T, rows.known.astype(np.int64)
+        )
         paused = rows.pauses
         pauses = _with_pool(pool, paused.key >> 32, paused.key & 0xFFFFFFFF, paused.from_s, paused.to_s)
         with self.state.transaction():

@@ -24,6 +24,7 @@ _ANY = ""  # the class of all names that the policy does not tell apart
 _NO_NUMBER = 0
 _SMALL_TABLE = 1 << 20  # combinations up to which a table is quicker than sorting
 
+
 class Owned(Protocol):
     """A table of jobs or of runs, as far as it says whose they are."""
 

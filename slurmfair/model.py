@@ -227,7 +227,8 @@ class Change:
     """One write to one job record. A hold with its tag, and a release with rank and tag, are one request each.
 
     `rank` is the site factor, or the priority under `channel: priority`. `tag` is the whole admin comment to
-    write (see slurm.parse.with_tag), None to leave it.
+    write (see slurm.parse.with_tag), None to leave it. `throttle` is how many tasks of an array may run at once,
+    0 for no bound, None to leave it.
     """
 
     job_id: int
@@ -235,6 +236,7 @@ class Change:
     release: bool = False
     rank: int | None = None
     tag: str | None = None
+    throttle: int | None = None
     why: str = ""
 
 

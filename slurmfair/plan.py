@@ -6,7 +6,7 @@ below all of them, in any order (DESIGN 5).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from itertools import accumulate
 
@@ -16,6 +16,7 @@ from slurmfair._core import window_rows
 from slurmfair.model import Bools, Bytes, Change, Coded, Codes, Ints
 from slurmfair.ranks import RankScale, spread
 from slurmfair.slurm.parse import Tag, with_tag
+from slurmfair.throttle import LEAVE, text_with_throttle
 
 USUAL_DEPTH = 16  # windows: all partitions have theirs within so many places, as a rule
 
@@ -29,6 +30,7 @@ class Kind(IntEnum):
     RELEASE = 3
     PROMOTE = 4
     TAKE_OVER = 5  # held by the gate, and must wait: the user's hold becomes ours
+    THROTTLE = 6  # may start, and another number of its tasks may run at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,8 @@ class Pending:
     priority: Ints  # as Slurm computes it
     partition: Coded  # as Slurm writes it, "a,b" for several
     admin_comment: Coded
+    throttle: Ints  # how many tasks of an array shall run at once, 0 for no bound; `throttle.LEAVE` as it is
+    own_throttle: Ints  # the array's own, 0 for none
 
     def __len__(self) -> int:
         return len(self.job_id)
@@ -71,9 +75,9 @@ def plan_changes(pending: Pending, scale: RankScale, window: int, write_budget: 
     """
     wanted, renumbered = _wanted_ranks(pending, scale, window)
     kind = _kinds(pending, wanted)
-    rows, left_over = _in_order_of_writing(pending, kind, write_budget)
-    changes = _changes(pending, rows, kind, wanted)
-    number = np.bincount(kind[rows], minlength=len(Kind)).tolist()
+    rows, kinds, left_over = _in_order_of_writing(pending, kind, write_budget)
+    changes = _changes(pending, rows, kinds, wanted)
+    number = np.bincount(kinds, minlength=len(Kind)).tolist()
     counts = {k.name.lower(): number[k] for k in Kind if k is not Kind.NOTHING}
     return Plan(changes, counts, left_over, renumbered, wanted)
 
@@ -147,50 +151,70 @@ def _kinds(pending: Pending, wanted: Ints) -> Bytes:
     return kind
 
 
-def _in_order_of_writing(pending: Pending, kind: Bytes, write_budget: int) -> tuple[Ints, int]:
-    """Return the rows to write, in order, and how many are left over.
+def _in_order_of_writing(pending: Pending, kind: Bytes, write_budget: int) -> tuple[Ints, Bytes, int]:
+    """Return the rows to write, in order, what for, and how many are left over.
 
-    First what lowers: holds, those that stand highest first, then demotions from the worst place up. Then
-    what raises, from the best place down. Each of the two gets half of the budget if it needs it, so
-    that a flood of holds does not keep jobs from starting. Gated records cannot start: they come last.
+    First what lowers: holds, those that stand highest first, bounds on arrays, then demotions from the
+    worst place up. Then what raises, from the best place down. Each of the two gets half of the budget if
+    it needs it, so that a flood of holds does not keep jobs from starting. Gated records cannot start:
+    they come last. A record whose place rises and that gets another bound is written twice.
     """
     holds = np.flatnonzero(kind == Kind.HOLD)
     holds = holds[np.lexsort((pending.job_id[holds], -pending.priority[holds]))]
+    bounds = np.flatnonzero((pending.throttle != LEAVE) & ((kind == Kind.NOTHING) | (kind == Kind.PROMOTE)))
+    bounds = bounds[pending.place[bounds] >= 0]
     demotions = np.flatnonzero(kind == Kind.DEMOTE)
     demotions = demotions[np.lexsort((pending.job_id[demotions], -pending.place[demotions]))]
     raises = np.flatnonzero((kind == Kind.RELEASE) | (kind == Kind.PROMOTE))
     raises = raises[np.lexsort((pending.job_id[raises], pending.place[raises]))]
     taken_over = np.flatnonzero(kind == Kind.TAKE_OVER)
-    lowers = np.concatenate((holds, demotions))
+    lowers = np.concatenate((holds, bounds, demotions))
     all_rows = len(lowers) + len(raises) + len(taken_over)
     lowers = lowers[: max(write_budget - len(raises), (write_budget + 1) // 2)]
     raises = raises[: write_budget - len(lowers)]
     taken_over = taken_over[: write_budget - len(lowers) - len(raises)]
     rows = np.concatenate((lowers, raises, taken_over))
-    return rows, all_rows - len(rows)
+    kinds = kind[rows]
+    kinds[len(holds) : min(len(holds) + len(bounds), len(lowers))] = Kind.THROTTLE
+    return rows, kinds, all_rows - len(rows)
 
 
-def _changes(pending: Pending, rows: Ints, kind: Bytes, wanted: Ints) -> tuple[Change, ...]:
+def _changes(pending: Pending, rows: Ints, kinds: Bytes, wanted: Ints) -> tuple[Change, ...]:
     """Return the one write for each of the rows that makes the record what it shall be."""
     rank = np.where(wanted != pending.rank, wanted, 0)
-    columns = (pending.job_id, pending.place, pending.pinned, kind, rank, pending.admin_comment.codes)
+    columns = (
+        pending.job_id, pending.place, pending.pinned, rank, pending.throttle, pending.own_throttle,
+        pending.admin_comment.codes,
+    )  # fmt: skip
     texts = pending.admin_comment.values
+    each = zip(kinds.tolist(), *(column[rows].tolist() for column in columns), strict=True)
     return tuple(
-        _change(job_id, place, pinned, kind_of, rank or None, texts[text])
-        for job_id, place, pinned, kind_of, rank, text in zip(
-            *(c[rows].tolist() for c in columns), strict=True
+        _bounded(
+            _change(kind, job_id, place, pinned, rank or None, texts[text]), kind, texts[text], bound, own
         )
+        for kind, job_id, place, pinned, rank, bound, own, text in each
     )
 
 
-def _change(job_id: int, place: int, pinned: bool, kind: int, rank: int | None, text: str) -> Change:
+def _change(kind: int, job_id: int, place: int, pinned: bool, rank: int | None, text: str) -> Change:
     """Return the write of one record; `rank` is None where it stays."""
     if place < 0:
         why = "must wait" if kind == Kind.HOLD else "must wait; was held by the gate"
         return Change(job_id, hold=True, tag=with_tag(text, Tag.HOLD), why=why)
     why = f"may start, place {place + 1}"
+    if kind == Kind.THROTTLE:
+        return Change(job_id, why=why)
     if kind == Kind.RELEASE:
         return Change(job_id, release=True, rank=rank, tag=with_tag(text, Tag.FREE), why=why)
     if pinned:
         return Change(job_id, release=True, rank=rank, why=f"{why}; its priority was pinned")
     return Change(job_id, rank=rank, why=why)
+
+
+def _bounded(change: Change, kind: int, text: str, throttle: int, own: int) -> Change:
+    """Return the change with the bound on an array's tasks, where it gets another one in this write."""
+    if throttle == LEAVE or kind == Kind.PROMOTE:
+        return change
+    tag = text_with_throttle(text if change.tag is None else change.tag, throttle, own)
+    why = "with its own throttle" if throttle == own else f"{throttle} tasks at once"
+    return replace(change, throttle=throttle, tag=tag, why=f"{change.why}; {why}")

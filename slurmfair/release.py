@@ -7,23 +7,32 @@ import numpy as np
 from slurmfair.config import Config
 from slurmfair.matching import leaf_of_jobs
 from slurmfair.model import Bools, Change, JobTable
-from slurmfair.slurm.parse import Tag, with_tag
+from slurmfair.slurm.parse import BASE_STATE, BaseState, Tag, with_tag
 from slurmfair.standing import Standing, marked, reason_classes
+from slurmfair.throttle import restored, throttles_of
 
 
 def releases(jobs: JobTable, keep: Bools | None = None) -> tuple[Change, ...]:
-    """Return a release for every record that we or our gate hold, ids ascending; `keep` marks exceptions."""
-    marks = marked(jobs, reason_classes(jobs))
-    ours = (marks == Standing.HELD) | (marks == Standing.GATED)
+    """Return a release for every record that we or our gate hold, ids ascending; `keep` marks exceptions.
+
+    Arrays of which we let only a part go get their own throttle back.
+    """
+    marks, throttles = marked(jobs, reason_classes(jobs)), throttles_of(jobs)
+    held = (marks == Standing.HELD) | (marks == Standing.GATED)
+    over = (jobs.state & BASE_STATE) > BaseState.SUSPENDED
+    chosen = held | (throttles.noted & (throttles.ours > 0) & ~over)
     if keep is not None:
-        ours &= ~keep
-    rows = np.flatnonzero(ours)
+        chosen &= ~keep
+    rows = np.flatnonzero(chosen)
     rows = rows[np.argsort(jobs.job_id[rows])]
-    return tuple(release(jobs, row, "all holds of slurmfair are released") for row in rows.tolist())
+    why = "all holds of slurmfair are released"
+    return tuple(
+        release(jobs, row, why) if held[row] else restored(jobs, throttles, row, why) for row in rows.tolist()
+    )
 
 
 def release(jobs: JobTable, row: int, why: str) -> Change:
-    """Return the release of one record that carries our hold."""
+    """Return the release of one record that carries our hold. Such an array has its own throttle already."""
     tag = with_tag(jobs.admin_comment[row], Tag.FREE)
     return Change(int(jobs.job_id[row]), release=True, tag=tag, why=why)
 

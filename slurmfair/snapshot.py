@@ -13,8 +13,8 @@ from slurmfair.config import Config, Pool
 from slurmfair.matching import job_priorities, leaf_of_jobs, quota_arrays
 from slurmfair.model import Bytes, Floats, Ints, JobTable, Masks, Quotas, Reading, Room
 from slurmfair.room import NodeClasses, class_masks, node_classes, room_of
-from slurmfair.slurm.parse import BASE_STATE, BaseState
 from slurmfair.standing import Standing, holds_resources, waiting
+from slurmfair.throttle import Throttles, startable_tasks
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,38 +62,23 @@ class Snapshot:
     pool_of: Ints  # index of the pool of each record, -1 for none
     leaf_of: Ints  # index of its leaf in that pool, -1 for none
     job_priority: Ints
-    tasks: Ints  # tasks of a record that may start now
+    throttles: Throttles
+    tasks: Ints  # tasks of a record that its user lets start now
     pools: tuple[PoolSnapshot, ...]
 
 
-def take_snapshot(reading: Reading, standing: Bytes, config: Config) -> Snapshot:
+def take_snapshot(reading: Reading, standing: Bytes, throttles: Throttles, config: Config) -> Snapshot:
     """Return what each pool's pass needs; jobs that no rule takes are left out."""
     jobs = reading.jobs
     pool_of, leaf_of = leaf_of_jobs(config, jobs)
-    tasks = startable_tasks(jobs)
+    tasks = startable_tasks(jobs, throttles)
     standing = _without_torn_het_jobs(jobs, standing, pool_of)
     pools = tuple(
         _pool_snapshot(pool, reading, standing, pool_of == index, leaf_of, tasks)
         for index, pool in enumerate(config.pools)
     )
-    return Snapshot(reading, standing, pool_of, leaf_of, job_priorities(config, jobs), tasks, pools)
-
-
-def startable_tasks(jobs: JobTable) -> Ints:
-    """Return how many tasks of each record may start now: 1 for a plain job, less for a throttled array."""
-    throttled = np.flatnonzero((jobs.tasks_throttle > 0) & (jobs.state == 0))
-    if not len(throttled):
-        return jobs.tasks_waiting
-    running = jobs.array_id[(jobs.array_id > 0) & ((jobs.state & BASE_STATE) == BaseState.RUNNING)]
-    ids, counts = np.unique(running, return_counts=True)
-    place = np.searchsorted(ids, jobs.array_id[throttled])
-    found = place < len(ids)
-    found[found] = ids[place[found]] == jobs.array_id[throttled][found]
-    at_work = np.zeros(len(throttled), dtype=np.int64)
-    at_work[found] = counts[place[found]]
-    tasks = jobs.tasks_waiting.copy()
-    tasks[throttled] = np.clip(jobs.tasks_throttle[throttled] - at_work, 0, tasks[throttled])
-    return tasks
+    priorities = job_priorities(config, jobs)
+    return Snapshot(reading, standing, pool_of, leaf_of, priorities, throttles, tasks, pools)
 
 
 def _without_torn_het_jobs(jobs: JobTable, standing: Bytes, pool_of: Ints) -> Bytes:

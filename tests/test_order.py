@@ -399,18 +399,22 @@ def test_a_job_that_fails_for_a_limit_does_not_take_the_guard_from_the_next() ->
 # -- what is open, and the order that goes out ---------------------------------------------------------
 
 
-def test_blocked_jobs_stand_behind_all_that_start_unless_they_hold_a_reservation() -> None:
+def test_blocked_jobs_stand_behind_all_that_start() -> None:
+    made = one_kind({"a": Q(share=4), "b": Q(share=1, held=8)}, 4).decide(
+        job("blocked", "a", 5), job("starts", "b", 4, order_s=3)
+    )
+    assert made.attempts == ["blocked", "starts"]
+    assert made.reserved == [] and made.out == ["starts", "blocked"]
+
+
+def test_what_waits_for_room_is_closed_where_it_could_take_a_reservation() -> None:
     quotas = {"a": Q(share=2, held=2), "b": Q(share=8), "c": Q(share=6)}
     made = one_kind(quotas, 4).decide(
         job("blocked", "a", 5, order_s=1), job("gang", "c", 6, order_s=2), job("starts", "b", 4, order_s=3)
     )
     assert made.attempts == ["starts", "gang", "blocked"]
-    assert made.out == ["starts", "gang", "blocked"]
-    late = replace(job("starts", "b", 4, order_s=3))
-    made = one_kind({**quotas, "b": Q(share=4, held=3)}, 4).decide(
-        job("blocked", "a", 5, order_s=1), job("gang", "c", 6, order_s=2), replace(late, need=1, nodes=1)
-    )
-    assert made.reserved == ["gang"] and made.out[-1] == "blocked"
+    assert made.outcomes["blocked"] == "CAPACITY"
+    assert made.reserved == ["gang"] and made.out == ["starts", "gang"]
 
 
 def test_own_startable_jobs_stand_before_the_holder_of_the_reservation() -> None:
@@ -440,7 +444,13 @@ def test_what_is_open_cannot_break_a_limit_whichever_of_it_slurm_starts() -> Non
         job("first", "a", 3), job("second", "a", 2), job("third", "a", 1), job("array", "a", 1, tasks=4)
     )
     assert set(made.outcomes.values()) == {"CAPACITY"}
-    assert made.open == ["first", "third"]  # 6 + 3 + 2 would be 11; the array's four tasks as well
+    assert made.open == ["first", "third"]  # 6 + 3 + 2 would be 11
+
+
+@pytest.mark.parametrize(("limit", "may_start"), [(10, 4), (8, 2), (6, 0)])
+def test_as_many_tasks_of_an_array_are_open_as_the_limits_bear(limit: int, may_start: int) -> None:
+    made = one_kind({"a": Q(share=0, held=6, limit=limit)}, 0).decide(job("array", "a", 1, tasks=4))
+    assert made.by_name(made.decision.may_start) == {"array": may_start}
 
 
 def test_the_holder_of_a_reservation_is_opened_before_others() -> None:

@@ -153,6 +153,29 @@ def test_gpu_types_are_found_in_every_form_of_request(asked: str, types: str) ->
     assert parse.gpu_types(asked) == types
 
 
+@pytest.mark.parametrize(
+    ("text", "counts"),
+    [
+        ("gpu:h100:8(S:0-1)", {"gpu:h100": 8}),
+        ("gpu:h100:4(S:0,1),gpu:a100:4,shard:16", {"gpu:a100": 4, "gpu:h100": 4, "shard": 16}),
+        ("gpu:8", {"gpu": 8}),
+        ("gpu", {"gpu": 1}),
+        ("gpu:7g.80gb:2,tmpdisk:100G", {"gpu:7g.80gb": 2, "tmpdisk": 100_000_000_000}),
+        ("gpu:h100", {"gpu:h100": 1}),
+        ("", {}),
+    ],
+)
+def test_a_nodes_gres_text_is_read(text: str, counts: dict[str, int]) -> None:
+    assert dict(parse.gres_counts(text)) == counts
+
+
+def test_allocated_gpus_are_known_by_type() -> None:
+    assert parse.typed_gpus("cpu=6,gres/gpu=6,gres/gpu:h100=4,gres/gpu:a100=2,gres/shard=1") == (
+        ("a100", 2),
+        ("h100", 4),
+    )
+
+
 def test_nodes_sum_typed_and_untyped_gpus_and_keep_shards_apart() -> None:
     node = parse.gres(
         [("gpu:h100", 4), ("gpu:a100", 4), ("shard:h100", 8), ("shard:a100", 8), ("tmpdisk", 5)]

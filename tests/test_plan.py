@@ -12,6 +12,7 @@ from slurmfair.config import Ranks
 from slurmfair.model import Change, Coded
 from slurmfair.plan import Pending, Plan, plan_changes
 from slurmfair.ranks import RankScale, looks_pinned, rank_scale, spread
+from slurmfair.throttle import LEAVE
 
 SCALE = rank_scale(Ranks(), own_factors=0, window=500)
 
@@ -28,6 +29,9 @@ class Record:
     pinned: int = 0  # the priority that somebody pinned
     partition: str = "train"
     text: str = ""
+    throttle: int = LEAVE  # to be written
+    own_throttle: int = 0
+    bound: int = 0  # as Slurm has it
 
     @property
     def priority(self) -> int:
@@ -54,6 +58,8 @@ def pending(records: list[Record]) -> Pending:
         priority=numbers("priority"),
         partition=coded([r.partition for r in records]),
         admin_comment=coded([r.text for r in records]),
+        throttle=numbers("throttle"),
+        own_throttle=numbers("own_throttle"),
     )
 
 
@@ -74,6 +80,8 @@ def applied(records: list[Record], changes: tuple[Change, ...]) -> list[Record]:
             r = replace(r, rank=c.rank)
         if c.tag is not None:
             r = replace(r, text=c.tag)
+        if c.throttle is not None:
+            r = replace(r, bound=c.throttle, throttle=LEAVE)
         by_id[c.job_id] = r
     return [by_id[r.job_id] for r in records]
 
@@ -201,7 +209,8 @@ def test_lowering_goes_first_from_the_worst_place_up_then_raising_from_the_best_
     ]
     result = plan(records)
     assert [c.job_id for c in result.changes] == [8, 5, 4, 6, 9]
-    assert result.counts == {"hold": 1, "demote": 2, "release": 1, "promote": 0, "take_over": 1}
+    counts = {"hold": 1, "demote": 2, "release": 1, "promote": 0, "take_over": 1, "throttle": 0}
+    assert result.counts == counts
 
 
 def test_jobs_nearest_to_a_start_are_held_first() -> None:
@@ -291,3 +300,32 @@ def test_first_ranks_leave_room_at_both_ends() -> None:
     assert renumbered == 0
     assert SCALE.high - ranks[0] > 800 * SCALE.step
     assert ranks[-1] - SCALE.low > 800 * SCALE.step
+
+
+def test_an_array_let_go_in_part_gets_release_rank_tag_and_bound_in_one_write() -> None:
+    (change,) = plan(
+        [Record(7, 0, held=True, text="ticket 5 slurmfair:hold", throttle=4, own_throttle=9)]
+    ).changes
+    assert (change.release, change.throttle) == (True, 4)
+    assert change.rank is not None
+    assert change.tag == "ticket 5 slurmfair:free slurmfair:throttle=4,was=9"
+
+
+def test_an_array_that_must_wait_gets_its_own_throttle_back_with_the_hold() -> None:
+    text = "slurmfair:free slurmfair:throttle=4,was=9"
+    (change,) = plan([Record(7, -1, rank=10**9, text=text, throttle=9, own_throttle=9, bound=4)]).changes
+    assert (change.hold, change.throttle, change.tag) == (True, 9, "slurmfair:hold")
+
+
+def test_a_bound_on_an_open_array_goes_out_before_anything_rises() -> None:
+    records = [Record(1, 0), Record(2, 1, rank=10**9, throttle=3), Record(3, 2, throttle=5)]
+    changes = plan(records).changes
+    assert [(c.job_id, c.throttle) for c in changes[:2]] == [(2, 3), (3, 5)]
+    assert [c.rank for c in changes[:2]] == [None, None]
+    assert {c.job_id: c.throttle for c in changes[2:]} == {1: None, 3: None}
+    assert plan(applied(records, changes)).changes == ()
+
+
+def test_a_bound_counts_against_the_budget() -> None:
+    made = plan([Record(1, 0, rank=10**9, throttle=3), Record(2, 1, rank=10**8, throttle=3)], budget=1)
+    assert (len(made.changes), made.left_over, made.counts["throttle"]) == (1, 1, 1)

@@ -87,14 +87,14 @@ def _possible(kept: list[tuple[int, int]], n_units: int, scale: RankScale) -> bo
     return True
 
 
-@settings(max_examples=400)
+@settings(max_examples=250)
 @given(queues(), st.integers(1, 6))
 def test_no_set_of_kept_ranks_needs_fewer_writes(records: list[Record], window: int) -> None:
     result = plan(records, SMALL, window)
     assert len(result.changes) == fewest_writes(records, window, SMALL)
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(queues(), st.integers(1, 6))
 def test_only_renumbering_for_later_arrivals_costs_more(records: list[Record], window: int) -> None:
     result = plan(records, ROOMY, window)
@@ -102,7 +102,7 @@ def test_only_renumbering_for_later_arrivals_costs_more(records: list[Record], w
     assert fewest <= len(result.changes) <= fewest + result.renumbered
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(queues(), st.integers(1, 6))
 def test_a_plan_reaches_the_wanted_order(records: list[Record], window: int) -> None:
     after = applied(records, plan(records, SMALL, window).changes)
@@ -116,14 +116,14 @@ def test_a_plan_reaches_the_wanted_order(records: list[Record], window: int) -> 
     assert all((r.priority == 0) == (r.place < 0) for r in after)
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(queues(), st.integers(1, 6))
 def test_a_second_plan_after_the_first_writes_nothing(records: list[Record], window: int) -> None:
     after = applied(records, plan(records, SMALL, window).changes)
     assert plan(after, SMALL, window).changes == ()
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(queues(), st.integers(1, 6), st.integers(0, 10), st.integers(0, 10))
 def test_no_first_part_of_a_plan_leaves_anything_worse(
     records: list[Record], window: int, budget: int, length: int

@@ -7,8 +7,9 @@ import pytest
 
 from slurmfair.config_file import parse_policy
 from slurmfair.model import GPU
-from slurmfair.snapshot import PoolSnapshot, Snapshot, startable_tasks, take_snapshot
+from slurmfair.snapshot import PoolSnapshot, Snapshot, take_snapshot
 from slurmfair.standing import Standing, reason_classes, standings
+from slurmfair.throttle import startable_tasks, throttles_of
 from tests.tables import NOW_S, jobs_of, nodes_of, reading_of
 
 POLICY = parse_policy(
@@ -38,7 +39,8 @@ NODES = nodes_of(
 
 def snapshot_of(*rows: dict[str, object], nodes=NODES) -> Snapshot:
     jobs = jobs_of(*rows)
-    return take_snapshot(reading_of(jobs, nodes), standings(jobs, reason_classes(jobs), NOW_S), POLICY)
+    standing = standings(jobs, reason_classes(jobs), NOW_S)
+    return take_snapshot(reading_of(jobs, nodes), standing, throttles_of(jobs), POLICY)
 
 
 def standing_of(**fields: object) -> Standing:
@@ -106,7 +108,7 @@ def test_a_throttled_array_may_start_only_what_its_throttle_leaves():
         {"job_id": 12, "array_id": 10, "array_task": 1, "state": 1, "held_resources": (1, 1, 1)},
         {"job_id": 13, "array_id": 13, "tasks_waiting": 2, "tasks_throttle": 4},
     )
-    assert startable_tasks(jobs).tolist() == [2, 1, 1, 2]
+    assert startable_tasks(jobs, throttles_of(jobs)).tolist() == [2, 1, 1, 2]
 
 
 def test_an_array_at_its_throttle_is_not_in_the_queue():

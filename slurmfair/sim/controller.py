@@ -41,6 +41,7 @@ class Controller:
         self.jobs: dict[int, Job] = {}
         self.queue = Queue()
         self.running_tasks: Counter[int] = Counter()  # by array
+        self.throttles: dict[int, int] = {}  # by array, where it was changed after submission
         self.starts: list[tuple[int, int]] = []  # time and job id, in the order in which jobs started
         self.ended_runs: list[Run] = []
         self.gated: frozenset[str] = frozenset()  # partitions whose submissions the gate holds
@@ -162,6 +163,10 @@ class Controller:
             job.priority = priority
             if job.job_id in self.queue:
                 self.settle(job)
+
+    def throttle(self, job: Job) -> int:
+        """Return how many tasks of the record's array may run at once, 0 for no bound."""
+        return self.throttles.get(job.array_id, job.spec.throttle)
 
     # Running
 

@@ -32,6 +32,8 @@ def update(ctl: Controller, job_id: int, request: Request, level: Level = "Admin
         job.admin_comment = request.admin_comment
     if request.site_factor is not None:
         job.site_factor = request.site_factor
+    if request.array_tasks is not None and job.array_id:
+        ctl.throttles[job.array_id] = request.array_tasks
     if request.priority is not None:
         _set_priority(ctl, job, request.priority)
     touched(ctl, job)

@@ -39,9 +39,10 @@ def open_partitions(ctl: Controller, job: Job) -> list[tuple[int, str]]:
 
 def startable_tasks(ctl: Controller, job: Job) -> int:
     """Return how many tasks of a waiting record may start: the throttle counts running ones."""
-    if not job.tasks or not job.spec.throttle:
+    throttle = ctl.throttle(job)
+    if not job.tasks or not throttle:
         return len(job.tasks) or 1
-    return max(0, min(len(job.tasks), job.spec.throttle - ctl.running_tasks[job.array_id]))
+    return max(0, min(len(job.tasks), throttle - ctl.running_tasks[job.array_id]))
 
 
 def computed(ctl: Controller, job: Job) -> int:

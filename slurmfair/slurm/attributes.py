@@ -11,8 +11,8 @@ from typing import Protocol
 
 import numpy as np
 
-from slurmfair.model import Coded, Partition
-from slurmfair.slurm import parse
+from slurmfair.model import Coded
+from slurmfair.slurm import parse, tables
 from slurmfair.slurm.settings import PartitionSettings, Settings
 from slurmfair.slurm.tables import EXCLUSIVE, NodeRecord, RawJobs
 
@@ -22,22 +22,6 @@ class Record(Protocol):
 
     def __getattr__(self, name: str) -> object:
         """Return an attribute of the record."""
-
-
-class Node(Protocol):
-    """pyslurm's Node, as far as we look."""
-
-    name: str
-    partitions: Sequence[str]
-    state: str
-    configured_gres: Mapping[str, int]
-    allocated_tres: Mapping[str, object]
-    allocated_gres: Mapping[str, int]
-    effective_cpus: int
-    real_memory: int
-    memory_reserved_for_system: int | None
-    allocated_cpus: int
-    allocated_memory: int
 
 
 NUMBERS = {
@@ -114,35 +98,22 @@ def tres_text(tres: object) -> str:
     return ",".join([*parts, *(f"gres/{name}={_number(_count(amount))}" for name, amount in gres.items())])
 
 
-def node_record(node: Node) -> NodeRecord:
-    """Return one of pyslurm's nodes; memory and CPUs that the node keeps for the system are left out."""
-    used = parse.tres(",".join(f"{name}={amount}" for name, amount in node.allocated_tres.items()))
-    return NodeRecord(
-        name=node.name,
-        partitions=frozenset(node.partitions),
-        state=node.state,
-        gres=tuple(sorted(node.configured_gres.items())),
-        used=used._replace(cpu=node.allocated_cpus, mem=node.allocated_memory),
-        cpus=node.effective_cpus,
-        memory=(node.real_memory or 0) - (node.memory_reserved_for_system or 0),
-        gpu_used=tuple(
-            sorted(
-                (name[4:], count) for name, count in node.allocated_gres.items() if name.startswith("gpu:")
-            )
-        ),
+def node_record(node: Record) -> NodeRecord:
+    """Return one of pyslurm's nodes."""
+    return tables.node_record(
+        _text(node.name),
+        ",".join(_words(node.partitions)),
+        _text(node.state),
+        ",".join(f"{name}:{count}" for name, count in _parameters(node.configured_gres).items()),
+        ",".join(f"{name}={count}" for name, count in _parameters(node.allocated_tres).items()),
+        _number(node.effective_cpus),
+        _number(node.real_memory) - _number(node.memory_reserved_for_system),
     )
 
 
-def partitions(names: Iterable[tuple[str, int, str]], nodes: Iterable[NodeRecord]) -> tuple[Partition, ...]:
-    """Return the partitions from (name, tier, state) and the nodes that name them."""
-    members: dict[str, set[str]] = {}
-    for node in nodes:
-        for name in node.partitions:
-            members.setdefault(name, set()).add(node.name)
-    return tuple(
-        Partition(name=name, nodes=frozenset(members.get(name, ())), tier=tier, up=state == "UP")
-        for name, tier, state in sorted(names)
-    )
+def partition_row(part: Record) -> tuple[str, int, bool]:
+    """Return name, tier and whether a partition is up."""
+    return _text(part.name), _number(part.priority_tier), part.state == "UP"
 
 
 WEIGHTS = {

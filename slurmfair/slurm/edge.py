@@ -13,7 +13,7 @@ from slurmfair.errors import SlurmRefused
 from slurmfair.model import Coded
 from slurmfair.slurm import attributes, faults
 from slurmfair.slurm.requests import Request
-from slurmfair.slurm.tables import RawJobs
+from slurmfair.slurm.tables import NodeRecord, RawJobs, node_record
 
 if TYPE_CHECKING:
     from slurmfair.slurm._jobs import Jobs
@@ -82,9 +82,10 @@ class OwnEdge:
 
     def update(self, job_id: int, request: Request) -> int:
         """Send one request; return Slurm's error number."""
-        tag = request.admin_comment
+        tag, tasks = request.admin_comment, request.array_tasks
         written = None if tag is None else tag.encode("utf-8", "surrogateescape")
-        return self._own.update(job_id, request.priority, request.site_factor, written)
+        bound = None if tasks is None else b"%d" % tasks
+        return self._own.update(job_id, request.priority, request.site_factor, written, bound)
 
     def error_text(self, number: int) -> str:
         """Return Slurm's own words for an error."""
@@ -135,6 +136,10 @@ class PyslurmEdge:
         given = {name: value for name, value in request._asdict().items() if value is not None}
         if given.get("site_factor") == 0:
             given["site_factor"] = 1  # pyslurm leaves out a 0
+        if "array_tasks" in given:
+            given["array"] = str(
+                given.pop("array_tasks")
+            )  # what a submission calls so is the bound in an update
         try:
             self._pyslurm.Job(job_id).modify(self._pyslurm.JobSubmitDescription(**given))
         except self._pyslurm.RPCError as err:
@@ -148,3 +153,45 @@ class PyslurmEdge:
     def admin_level(self, account: str) -> str:
         """Return "": pyslurm does not tell."""
         return ""
+
+
+Places = tuple[list[NodeRecord], list[tuple[str, int, bool]]]  # nodes; partitions as (name, tier, up)
+
+
+class NodeEdge(Protocol):
+    """A way to nodes and partitions."""
+
+    def load(self) -> Places:
+        """Return all of them."""
+
+
+class OwnNodes:
+    """No Python lock is held during a request."""
+
+    def __init__(self) -> None:
+        """Load our edge; pyslurm must be loaded before. Raises ModuleNotFoundError where it was not built."""
+        import slurmfair.slurm._nodes as _nodes
+
+        self._own = _nodes
+
+    def load(self) -> Places:
+        """Return nodes and partitions."""
+        nodes, partitions = self._own.load()
+        return [node_record(*node) for node in nodes], partitions
+
+
+class PyslurmNodes:
+    """Second best."""
+
+    def __init__(self, pyslurm: ModuleType) -> None:
+        self._pyslurm = pyslurm
+
+    def load(self) -> Places:
+        """Return nodes and partitions."""
+        try:
+            nodes = [attributes.node_record(node) for node in self._pyslurm.Nodes.load().values()]
+            return nodes, [
+                attributes.partition_row(part) for part in self._pyslurm.Partitions.load().values()
+            ]
+        except self._pyslurm.RPCError as err:
+            raise OSError(err.errno, err.msg) from err

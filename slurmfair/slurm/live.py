@@ -10,14 +10,14 @@ import os
 import pwd
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import ModuleType
 
 from slurmfair.errors import SlurmRefused
 from slurmfair.model import Change, Reading, RunTable
 from slurmfair.slurm import accounting, attributes, faults, tables
 from slurmfair.slurm.cluster import Answer
-from slurmfair.slurm.edge import Edge, OwnEdge, PyslurmEdge
+from slurmfair.slurm.edge import Edge, NodeEdge, OwnEdge, OwnNodes, PyslurmEdge, PyslurmNodes
 from slurmfair.slurm.requests import Channel, requests_of
 from slurmfair.slurm.settings import Settings
 
@@ -30,6 +30,7 @@ class LiveCluster:
         os.environ["SLURM_BITSTR_LEN"] = "0"  # else Slurm cuts lists of array tasks (SLURM.md 4.1)
         self._pyslurm = load_pyslurm()
         self._edge, self._accounting = choose_edges(self._pyslurm, own_edge)
+        self._nodes = choose_nodes(self._pyslurm, own_edge)
         self._channel: Channel = channel
         self._cluster = ""
 
@@ -43,16 +44,14 @@ class LiveCluster:
         with self._faults("cannot read the cluster"):
             raw = self._edge.jobs()
             cluster = self._cluster_name()
-            records = [attributes.node_record(node) for node in self._pyslurm.Nodes.load().values()]
-            partitions = self._pyslurm.Partitions.load().values()
+            records, partitions = self._nodes.load()
         nodes = tables.node_table(records)
-        named = [(part.name, part.priority_tier or 0, part.state) for part in partitions]
         return Reading(
             cluster=cluster,
             now_s=self._edge.now_s(),
             jobs=tables.job_table(raw, nodes, tables.shards_per_gpu(records), user_name),
             nodes=nodes,
-            partitions=attributes.partitions(named, records),
+            partitions=tables.partition_table(partitions, records),
         )
 
     def write(self, change: Change) -> Answer:
@@ -76,7 +75,7 @@ class LiveCluster:
             admin_level = self._edge.admin_level(own_account())  # first, as it keeps no lock while it waits
             conf = self._pyslurm.slurmctld.Config.load()
             partitions = tuple(self._pyslurm.Partitions.load().values())
-            nodes = [attributes.node_record(node) for node in self._pyslurm.Nodes.load().values()]
+            nodes, _ = self._nodes.load()
         return attributes.settings(
             conf,
             partitions,
@@ -140,6 +139,14 @@ def choose_edges(pyslurm: ModuleType, own_edge: bool) -> tuple[Edge, accounting.
                 " reinstall pyslurm and slurmfair"
             ) from err
     return PyslurmEdge(pyslurm), accounting.PyslurmAccounting(pyslurm)
+
+
+def choose_nodes(pyslurm: ModuleType, own_edge: bool) -> NodeEdge:
+    """Return our own edge for nodes, pyslurm's where ours was not built, as with older releases of Slurm."""
+    if own_edge:
+        with suppress(ModuleNotFoundError):
+            return OwnNodes()
+    return PyslurmNodes(pyslurm)
 
 
 KNOWN_USERS: dict[int, str] = {}

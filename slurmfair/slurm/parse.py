@@ -166,6 +166,31 @@ def with_tag(admin_comment: str, tag: Tag) -> str:
     return (admin_comment[: first.start()] + tag.value + rest).strip()
 
 
+class Throttle(NamedTuple):
+    """A bound on the tasks of an array that run at once: the one we set, and the array's own; 0 for none."""
+
+    ours: int
+    own: int
+
+
+NOTE = re.compile(r"(?:^|\s)slurmfair:throttle=(\d+),was=(\d+)(?!\S)")
+
+
+def throttle_of(admin_comment: str) -> Throttle | None:
+    """Return what our note says about an array's throttle, None without a note."""
+    found = NOTE.search(admin_comment)
+    return Throttle(int(found[1]), int(found[2])) if found else None
+
+
+def with_throttle(admin_comment: str, throttle: Throttle | None) -> str:
+    """Return the comment with this note in the place of ours, or without one; the rest stays as it is."""
+    rest = NOTE.sub("", admin_comment).strip()
+    if throttle is None:
+        return rest
+    note = f"slurmfair:throttle={throttle.ours},was={throttle.own}"
+    return " ".join(part for part in (rest, note) if part)
+
+
 def count_tasks(tasks: str) -> int:
     """Return how many tasks a waiting array's list names: "0-5", "1-119:2", "3,7-9%4"; 1 for a plain job."""
     listed = tasks.partition("%")[0].strip("[]")
@@ -249,6 +274,24 @@ class Gres(NamedTuple):
     def gpu(self) -> int:
         """All GPUs of the node."""
         return sum(count for _, count in self.gpus)
+
+
+TYPED_GPU = re.compile(r"gres[/:]gpu:([^:=,;(]+)=(\d+)")
+
+
+def typed_gpus(text: str) -> tuple[tuple[str, int], ...]:
+    """Return the typed GPU counts of a TRES text, sorted by type."""
+    return tuple(sorted((name, int(count)) for name, count in TYPED_GPU.findall(text)))
+
+
+def gres_counts(text: str) -> tuple[tuple[str, int], ...]:
+    """Return pairs such as ("gpu:h100", 8) of a node's text "gpu:h100:8(S:0-1),shard:16", sorted."""
+    parts = re.sub(r"\([^)]*\)", "", text).split(",")
+    pairs = []
+    for part in filter(None, parts):
+        name, _, count = part.rpartition(":")
+        pairs.append((name, _count(count)) if name and count[0:1].isdigit() and _count(count) else (part, 1))
+    return tuple(sorted(pairs))
 
 
 def gres(counts: Iterable[tuple[str, int]]) -> Gres:

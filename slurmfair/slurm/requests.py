@@ -20,6 +20,7 @@ class Request(NamedTuple):
     priority: int | None = None
     site_factor: int | None = None
     admin_comment: str | None = None
+    array_tasks: int | None = None
 
 
 def requests_of(change: Change, channel: Channel) -> tuple[Request, ...]:
@@ -28,13 +29,13 @@ def requests_of(change: Change, channel: Channel) -> tuple[Request, ...]:
         raise ValueError(f"job {change.job_id}: a change cannot hold and release")
     flag = HOLD if change.hold else RELEASE if change.release else None
     if channel == "site_factor":
-        return _given(Request(flag, _factor(change), change.tag))
+        return _given(Request(flag, _factor(change), change.tag, change.throttle))
     rank = _priority(change)
     if flag is None:
-        return _given(Request(rank, None, change.tag))
+        return _given(Request(rank, None, change.tag, change.throttle))
     if change.hold or rank is None:  # a held job takes no priority
-        return _given(Request(flag, None, change.tag))
-    return Request(flag, None, change.tag), Request(rank)
+        return _given(Request(flag, None, change.tag, change.throttle))
+    return Request(flag, None, change.tag, change.throttle), Request(rank)
 
 
 def _given(request: Request) -> tuple[Request, ...]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slurmfair.model import CPU, FOREVER_S, GPU, MEM, Bools, Coded, Ints, JobTable, NodeTable
+from slurmfair.model import CPU, FOREVER_S, GPU, MEM, Bools, Coded, Ints, JobTable, NodeTable, Partition
 from slurmfair.slurm import parse
 
 EXCLUSIVE = 0  # job_info's `shared` for a job that takes whole nodes
@@ -35,6 +35,36 @@ class NodeRecord(NamedTuple):
     cpus: int
     memory: int
     gpu_used: tuple[tuple[str, int], ...] = ()  # allocated GPUs by type, ("h100", 8), ...
+
+
+def node_record(
+    name: str, partitions: str, state: str, gres: str, allocated: str, cpus: int, memory: int
+) -> NodeRecord:
+    """Return a node from Slurm's texts: partitions "a,b", gres "gpu:h100:8(S:0-1)", allocated TRES."""
+    return NodeRecord(
+        name=name,
+        partitions=frozenset(partitions.split(",")) - {""},
+        state=state,
+        gres=parse.gres_counts(gres),
+        used=parse.tres(allocated),
+        cpus=cpus,
+        memory=memory,
+        gpu_used=parse.typed_gpus(allocated),
+    )
+
+
+def partition_table(
+    rows: Iterable[tuple[str, int, bool]], nodes: Iterable[NodeRecord]
+) -> tuple[Partition, ...]:
+    """Return the partitions from (name, tier, up) and the nodes that name them."""
+    members: dict[str, set[str]] = {}
+    for node in nodes:
+        for name in node.partitions:
+            members.setdefault(name, set()).add(node.name)
+    return tuple(
+        Partition(name=name, nodes=frozenset(members.get(name, ())), tier=tier, up=up)
+        for name, tier, up in sorted(rows)
+    )
 
 
 def node_table(records: Iterable[NodeRecord]) -> NodeTable:

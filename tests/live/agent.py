@@ -18,7 +18,7 @@ import dataclasses, json, sys, threading, time
 import numpy as np
 from slurmfair.errors import SlurmfairError
 from slurmfair.model import Change, Coded
-from slurmfair.slurm import attributes, settings as rules
+from slurmfair.slurm import settings as rules
 from slurmfair.slurm.live import LiveCluster
 
 def plain(value):
@@ -44,12 +44,24 @@ class Agent:
         return self.cluster.read()
 
     def raw(self):
-        pyslurm, edge = self.cluster._pyslurm, self.cluster._edge
-        nodes = [attributes.node_record(node) for node in pyslurm.Nodes.load().values()]
+        edge = self.cluster._edge
+        nodes, _ = self.cluster._nodes.load()
         return {"version": self.cluster.settings().version, "read_s": edge.jobs().read_s,
                 "numbers": {name: plain(column) for name, column in edge.jobs().numbers.items()},
                 "texts": {name: plain(column) for name, column in edge.jobs().texts.items()},
                 "nodes": [plain(node._asdict()) for node in nodes]}
+
+    def memory_kib(self):
+        return int(open("/proc/self/statm").read().split()[1]) * 4
+
+    def work(self, rounds, job_ids):
+        for rank in range(rounds):
+            self.cluster._edge._raw = None
+            self.cluster.read()
+            for job_id in job_ids:
+                self.cluster.write(Change(job_id, rank=rank, tag="slurmfair:free"))
+            self.cluster.runs(int(time.time()) - 3600, int(time.time()))
+            self.cluster._edge.admin_level("slurmfair")
 
     def best_times(self, rounds):
         ours, theirs = [], []

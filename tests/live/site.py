@@ -13,6 +13,7 @@ from slurmfair.model import Outcome
 from slurmfair.view import load
 from tests.lab import Lab
 from tests.live.controller import ControllerLog, Update
+from tests.live.queue import Job, read_jobs
 
 STATE, RUN, POLICY = "/var/lib/slurmfair", "/run/slurmfair", "/etc/slurmfair/policy.yaml"
 DAEMON_USER = "slurmfair"
@@ -29,6 +30,14 @@ RESTLESS = {
     "TimeLimit",
     "AccrueTime",
 }
+
+
+READ_DECISIONS = """
+import json, sqlite3, sys
+rows = sqlite3.connect(f"file:{sys.argv[1]}?mode=ro", uri=True).execute(
+    "SELECT job_id, at_s, what, why FROM decisions ORDER BY rowid")
+print(json.dumps(list(rows)))
+"""
 
 
 @dataclass
@@ -104,6 +113,11 @@ class Site:
                 lambda before=before: self.alive() and self.last_cycle_s() > before, "next cycle", timeout_s
             )
 
+    def decisions(self) -> list[tuple[int, int, str, str]]:
+        """Return the daemon's log of decisions: job, time in seconds, what, why."""
+        printed = self.report("python3", "-c", READ_DECISIONS, f"{STATE}/state.db")
+        return [(job, at_s, what, why) for job, at_s, what, why in json.loads(printed)]
+
     def report(self, *argv: str, user: str = "root", check: bool = True) -> str:
         """Run one of our reports and return its output."""
         return self.lab.run(list(argv), user=user, check=check).stdout
@@ -116,14 +130,18 @@ class Site:
     def submit_many(self, rows: Iterable[Iterable[str]], user: str = "ann", seconds: int = 600) -> list[int]:
         return self.lab.submit_many([[*row, f"--wrap=exec sleep {seconds}"] for row in rows], user=user)
 
-    def jobs(self) -> dict[int, dict[str, Any]]:
-        """Return squeue's records by id."""
-        return {int(job["job_id"]): job for job in self.lab.squeue()}
+    def jobs(self) -> dict[int, Job]:
+        """Return all jobs by id, those that ended lately too."""
+        return read_jobs(self.lab)
+
+    def jobs_of(self, user: str) -> list[int]:
+        """Return the user's jobs that have not ended."""
+        return [int(one) for one in self.lab.run(["squeue", "-h", "-o", "%A", "-u", user]).stdout.split()]
 
     def states(self, ids: Iterable[int]) -> list[str]:
-        """Return the base state of each job."""
+        """Return the state of each job."""
         jobs = self.jobs()
-        return [jobs[one]["job_state"][0] if one in jobs else "GONE" for one in ids]
+        return [jobs[one].state if one in jobs else "GONE" for one in ids]
 
     def running(self, ids: Iterable[int]) -> list[int]:
         ids = list(ids)
@@ -136,15 +154,15 @@ class Site:
             one
             for one in ids
             if one in jobs
-            and jobs[one]["priority"]["number"] == 0
-            and jobs[one]["state_reason"] == "JobHeldAdmin"
-            and "slurmfair:hold" in jobs[one]["admin_comment"]
+            and jobs[one].priority == 0
+            and jobs[one].reason == "JobHeldAdmin"
+            and "slurmfair:hold" in jobs[one].admin_comment
         ]
 
     def start_s(self, ids: Iterable[int]) -> list[int]:
         """Return when each of the jobs started, in whole seconds."""
         jobs = self.jobs()
-        return [int(jobs[one]["start_time"]["number"]) for one in ids]
+        return [jobs[one].start_s for one in ids]
 
     def our_updates(self) -> list[Update]:
         """Return the updates that the daemon's account asked for, by slurmctld's log."""
@@ -155,11 +173,14 @@ class Site:
         """Return the started jobs by start time; ties by id."""
         jobs = self.jobs()
         begun = [
-            (jobs[i]["start_time"]["number"], i)
-            for i in ids
-            if i in jobs and jobs[i]["job_state"][0] != "PENDING"
+            (jobs[i].start_s, i) for i in ids if i in jobs and jobs[i].state != "PENDING" and jobs[i].nodes
         ]
         return [one for _, one in sorted(begun)]
+
+    def array_tasks(self, array: int) -> list[int]:
+        """Return the records of an array's tasks that run."""
+        jobs = self.jobs().values()
+        return [job.job_id for job in jobs if job.array_id == array and job.state == "RUNNING"]
 
     def end(self, *ids: int) -> None:
         """End running jobs (as if they had finished)."""

@@ -42,12 +42,12 @@ def held_one_after_another(site: Site, jobs: list[int], until_held: list[int]) -
 
 def test_the_window_opens_by_one_a_timeout_as_far_as_the_first_that_fits(site: Site) -> None:
     site.write_policy(POLICY)
-    site.fill(30, user="eve")
+    filler = site.fill(32, user="eve")
     site.start()
-    first, second, third = site.submit_many([WHOLE_NODE] * 3)
-    small = site.submit("--gpus=1")
-    jobs = [first, second, third, small]
+    jobs = site.submit_many([WHOLE_NODE] * 3 + [("--gpus=1",)])
+    first, second, third, small = jobs
     site.wait(lambda: site.held_by_us(jobs) == jobs[1:], "only the head may start")
+    site.end(*filler[:2])
     assert held_one_after_another(site, jobs, []) == [jobs[1:], jobs[2:], jobs[3:], []]
     site.wait(lambda: site.running(jobs) == [small], "the small job, once the window reaches it")
     tried = [site.row(job)["first_attempt_s"] for job in (first, second, third)]
@@ -57,7 +57,7 @@ def test_the_window_opens_by_one_a_timeout_as_far_as_the_first_that_fits(site: S
 
 def test_a_fresh_urgent_job_closes_the_window_until_its_own_timeout(site: Site) -> None:
     site.write_policy(POLICY)
-    site.fill(30, user="eve")
+    filler = site.fill(32, user="eve")
     site.start()
     first, second = site.submit_many([WHOLE_NODE] * 2)
     site.wait(lambda: site.held_by_us([first, second]) == [second], "window of one")
@@ -68,7 +68,7 @@ def test_a_fresh_urgent_job_closes_the_window_until_its_own_timeout(site: Site) 
     small = site.submit("--gpus=1")
     jobs = [first, second, small]
     site.wait(lambda: site.held_by_us([urgent, *jobs]) == jobs, "all behind the urgent one held")
-    assert not site.running(jobs)
+    site.end(filler[0])
     # Then all marks are old, and the window jumps to its full width: nobody is held any more.
     assert held_one_after_another(site, jobs, []) == [jobs, []]
     site.wait(lambda: site.running([urgent, *jobs]) == [small], "the small job starts")
@@ -76,11 +76,11 @@ def test_a_fresh_urgent_job_closes_the_window_until_its_own_timeout(site: Site) 
 
 def test_an_outage_moves_the_timers_and_keeps_the_ages(site: Site) -> None:
     site.write_policy(POLICY.replace("balance_timeout: 4s", "balance_timeout: 12s"))
-    site.fill(30, user="eve")
+    filler = site.fill(32, user="eve")
     site.start()
-    head = site.submit(*WHOLE_NODE)
-    small = site.submit("--gpus=1")
+    head, small = site.submit_many([WHOLE_NODE, ("--gpus=1",)])
     site.wait(lambda: site.held_by_us([small]) == [small], "behind the head")
+    site.end(filler[0])
     site.wait(lambda: site.row(head)["first_attempt_s"] != UNSET_S, "head tried")
     site.stop()
     before = site.row(head)

@@ -29,9 +29,9 @@ def test_a_quota_at_its_limit_or_with_a_blocked_head_stops_no_other(site: Site) 
     site.wait(lambda: len(site.held_by_us(vision)) == 2, "two over it")
     assert site.outcome(vision[4]) == Outcome.LIMIT
     assert site.outcome(vision[5]) == Outcome.BEHIND
-    speech = site.submit_many([["--gpus=7", "-N1"]] * 6, user="eve")
-    site.wait(lambda: len(site.running(speech)) == 4, "speech takes what is left")
-    site.wait(lambda: site.outcome(speech[4]) in (Outcome.CAPACITY, Outcome.PLACEMENT), "its head is blocked")
+    speech = site.submit_many([["--gpus=7", "-N1"]] * 5, user="eve")
+    site.wait(lambda: len(site.running(speech)) == 3, "speech takes the other nodes")
+    site.wait(lambda: site.outcome(speech[3]) in (Outcome.CAPACITY, Outcome.PLACEMENT), "its head is blocked")
     site.end(vision[0])
     site.wait(lambda: site.running([vision[4]]), "vision goes on behind the blocked head of speech")
     assert site.held_by_us(vision) == [vision[5]]
@@ -40,37 +40,37 @@ def test_a_quota_at_its_limit_or_with_a_blocked_head_stops_no_other(site: Site) 
 def test_hold_back_lets_a_gang_in_against_a_stream_of_small_jobs(site: Site) -> None:
     site.write_policy(POLICY)
     chance = random.Random(3)
-    lengths_s = [chance.randint(10, 22) for _ in range(32)]
     site.start()
-    stream = site.lab.submit_many(
-        [["--gpus=1", f"--wrap=exec sleep {length_s}"] for length_s in lengths_s], user="eve"
+    stay = site.submit_many(
+        [["--gpus=1", f"--nodelist={node}"] for node in ("gpu03", "gpu04") * 8], user="eve"
     )
+    go = [
+        ["--gpus=1", f"--nodelist={node}", f"--wrap=exec sleep {chance.randint(12, 20)}"]
+        for node in ("gpu01", "gpu02") * 8
+    ]
+    stream = stay + site.lab.submit_many(go, user="eve")
     site.wait(lambda: len(site.running(stream)) == 32, "the pool is full")
-    waiting = site.submit_many([["--gpus=1"]] * 12, user="eve", seconds=20)
+    more = site.submit_many([["--gpus=1"]] * 6, user="eve")
     gang = site.submit("-N2", "--gres=gpu:h100:8", user="ann")
     site.wait(lambda: site.row(gang).get("reserved"), "room is kept for the gang")
-    begun = site.starts(waiting)
-    short = site.submit_many([["--gpus=1", "--time=1"]] * 2, user="eve", seconds=3)
-    site.wait(lambda: site.starts([gang]), "the gang starts", 90)
-    jobs = site.jobs()
-    gang_s = jobs[gang]["start_time"]["number"]
-    passed = [one for one in site.starts(waiting) if jobs[one]["start_time"]["number"] < gang_s]
-    assert passed == begun, "nobody of the stream has passed the gang"
-    site.wait(lambda: len(site.starts(waiting)) == 12, "the stream goes on beside the gang", 60)
-    assert len(site.starts(short)) == 2
+    site.wait(lambda: site.running([gang]), "the gang starts when the sixteen have ended", 60)
+    assert len(site.running(stream)) == 16
+    assert not site.starts(more), "nobody of the stream has passed the gang"
 
 
-def test_short_jobs_that_cannot_delay_the_gang_run_while_room_is_kept(site: Site) -> None:
-    site.write_policy(POLICY.replace("policy: fifo", "policy: round_robin"))
+def test_a_short_job_that_cannot_delay_the_gang_runs_while_room_is_kept(site: Site) -> None:
+    site.write_policy(POLICY)
     site.start()
-    long = site.submit_many([["--gpus=1", "--time=30"]] * 20, user="eve")
-    site.wait(lambda: len(site.running(long)) == 20, "twenty run for half an hour")
+    long = site.submit_many([["--gpus=1", "--time=30"]] * 26, user="eve")
+    site.wait(lambda: len(site.running(long)) == 26, "26 run for half an hour")
+    head, short, late = site.submit_many(
+        [["--gpus=8", "-N1"], ["--gpus=1", "--time=1"], ["--gpus=1", "--time=2:00:00"]], user="eve"
+    )
+    site.wait(lambda: site.held_by_us([short, late]) == [short, late], "behind the head")
     gang = site.submit("-N2", "--gres=gpu:h100:8", user="ann")
     site.wait(lambda: site.row(gang).get("reserved"), "room is kept for the gang")
-    late = site.submit_many([["--gpus=1", "--time=2:00:00"]] * 2, user="eve")
-    short = site.submit_many([["--gpus=1", "--time=1"]] * 2, user="eve", seconds=5)
-    site.wait(lambda: len(site.starts(short)) == 2, "the short ones start", 30)
-    assert site.held_by_us(late) == late
-    assert [site.outcome(one) for one in late] == [Outcome.HELD_BACK] * 2
-    assert site.row(late[0])["blocker"] in (gang, -1)
-    assert not site.starts([gang, *late])
+    site.end(head)
+    site.wait(lambda: site.running([short]), "the short one starts", 30)
+    site.wait(lambda: site.outcome(late) == Outcome.HELD_BACK, "the long one leaves room")
+    assert site.held_by_us([late, gang]) == [late]
+    site.always(lambda: not site.running([gang, late]), "the gang waits for its room", 6)

@@ -42,7 +42,7 @@ def foreign(site: Site) -> Iterator[dict[str, int]]:
         **waiting_for_somebody_else(site),
     }
     lab.run(["scrontab", "-"], user="bob", input=HOURLY)
-    jobs["cron job"] = next(one for one, job in site.jobs().items() if job["cron"])
+    jobs["cron job"] = site.jobs_of("bob")[0]
     yield jobs
     site.stop()
     lab.run(["scrontab", "-r"], user="bob")
@@ -56,7 +56,7 @@ def launch_failure(site: Site) -> int:
     fails = site.lab.path("/tmp/prolog-fails")
     fails.touch()
     job = site.submit("--gpus=1")
-    site.wait(lambda: site.jobs()[job]["priority"]["number"] == 0, "hold after a failed launch")
+    site.wait(lambda: site.jobs()[job].priority == 0, "hold after a failed launch")
     fails.unlink()
     broken = [name for name, state in site.lab.node_states().items() if state.startswith("drain")]
     site.lab.run(["scontrol", "update", f"NodeName={','.join(broken)}", "State=RESUME"])
@@ -105,9 +105,7 @@ def waiting_for_somebody_else(site: Site) -> dict[str, int]:
 def test_after_twenty_cycles_no_job_of_others_was_touched(site: Site, foreign: dict[str, int]) -> None:
     site.interval_s = 0.3
     site.write_policy(POLICY)
-    site.wait(
-        lambda: site.jobs()[foreign["dependency"]]["state_reason"] == "Dependency", "reasons are settled"
-    )
+    site.wait(lambda: site.jobs()[foreign["dependency"]].reason == "Dependency", "reasons are settled")
     before = site.records(foreign.values())
     site.start()
     ours = site.submit_many([["--gpus=2"]] * 4, user="bob")
@@ -154,7 +152,7 @@ def test_an_administrators_uhold_of_our_hold_stays_when_its_turn_comes(site: Sit
     site.end(*fillers)
     site.wait(lambda: site.running([head]), "the head runs")
     site.wait_cycles(3)
-    assert site.jobs()[behind]["state_reason"] == "JobHeldUser"
+    assert site.jobs()[behind].reason == "JobHeldUser"
 
 
 def test_the_users_nice_survives_hold_release_and_rank(site: Site) -> None:
@@ -162,7 +160,7 @@ def test_the_users_nice_survives_hold_release_and_rank(site: Site) -> None:
     second = site.submit("--gpus=8", "-N1", "--nice=70", user="bob")
     site.wait(lambda: site.held_by_us([second]), "our second hold")
     site.end(head)
-    site.wait(lambda: site.jobs()[behind]["priority"]["number"] > 1, "released with a rank")
+    site.wait(lambda: site.jobs()[behind].priority > 1, "released with a rank")
     site.end(*fillers)
     site.wait(lambda: len(site.running([behind, second])) == 2, "both run")
     assert [site.lab.show_job(job)["Nice"] for job in (behind, second)] == ["50", "70"]
@@ -174,10 +172,10 @@ def test_a_job_that_started_before_our_hold_reached_it_is_released(site: Site) -
     site.wait(lambda: site.running([job]), "it runs")
     late = ["scontrol", "update", f"JobId={job}", "Priority=0", "AdminComment=slurmfair:hold"]
     site.lab.run(late, user="slurmfair")
-    assert site.jobs()[job]["priority"]["number"] == 0
+    assert site.jobs()[job].priority == 0
     site.start()
-    site.wait(lambda: site.jobs()[job]["priority"]["number"] > 0, "released")
-    assert site.jobs()[job]["admin_comment"] == "slurmfair:free"
+    site.wait(lambda: site.jobs()[job].priority > 0, "released")
+    assert site.jobs()[job].admin_comment == "slurmfair:free"
     assert site.running([job])
     site.lab.run(["scontrol", "requeue", str(job)])
     site.wait(lambda: site.running([job]), "after a requeue it runs again", 90)
@@ -189,7 +187,7 @@ def test_foreign_text_in_the_admin_comment_stays_beside_our_tag(site: Site) -> N
     site.lab.run(["scontrol", "update", f"JobId={job}", "AdminComment=ticket 17"])
     site.lab.run(["scontrol", "release", str(job)], user="bob")
     site.wait(lambda: site.held_by_us([job]), "held too")
-    assert site.jobs()[job]["admin_comment"] == "ticket 17 slurmfair:hold"
+    assert site.jobs()[job].admin_comment == "ticket 17 slurmfair:hold"
     site.end(*fillers)
     site.wait(lambda: len(site.running([behind, job])) == 2, "both run")
-    assert site.jobs()[job]["admin_comment"] == "ticket 17 slurmfair:free"
+    assert site.jobs()[job].admin_comment == "ticket 17 slurmfair:free"

@@ -24,7 +24,7 @@ WHOLE_NODE = ("--gpus=8", "-N1")
 
 def test_a_blocked_high_job_stalls_the_low_lane_and_lets_it_go_when_it_leaves(site: Site) -> None:
     site.write_policy(POLICY.format(policy="intelligent"))
-    site.fill(28, user="eve")
+    filler = site.fill(31, user="eve")
     site.start()
     large, small = site.submit(*WHOLE_NODE), site.submit("--gpus=1")
     site.wait(lambda: site.running([small]), "low jobs are traversed: the small one passes the large one")
@@ -32,7 +32,8 @@ def test_a_blocked_high_job_stalls_the_low_lane_and_lets_it_go_when_it_leaves(si
     high = site.submit(*WHOLE_NODE, "--qos=urgent")
     site.wait(lambda: site.held_by_us([large, high]) == [large], "the low lane is held")
     later = site.submit("--gpus=1")
-    site.wait(lambda: site.held_by_us([later]) == [later], "a low job that would fit is held")
+    site.wait(lambda: site.held_by_us([later]) == [later], "a low job is held")
+    site.end(filler[0])
     site.always(lambda: not site.running([later, large]), "nobody passes the high job", 7)
     site.lab.run(["scancel", str(high)])
     site.wait(lambda: site.running([later]), "the low lane is free again")
@@ -70,7 +71,7 @@ def test_ageing_from_1_to_6_is_published_moves_a_job_to_the_front_and_survives_a
 
 def test_a_policy_switch_by_reload_re_judges_who_waits_and_leaves_who_runs(site: Site) -> None:
     site.write_policy(POLICY.format(policy="round_robin"))
-    site.fill(28, user="eve")
+    filler = site.fill(31, user="eve")
     site.start()
     running = site.submit("--gpus=1")
     site.wait(lambda: site.running([running]), "one runs")
@@ -86,6 +87,7 @@ def test_a_policy_switch_by_reload_re_judges_who_waits_and_leaves_who_runs(site:
     site.reload(POLICY.format(policy="fifo"))
     small = site.submit("--gpus=1")
     site.wait(lambda: site.held_by_us([half, small]) == [half, small], "behind the head")
+    site.end(filler[0])
     switched = site.row(large)
     assert switched["first_attempt_s"] > first["first_attempt_s"], "each switch begins a fresh phase"
     assert (switched["order_s"], switched["waiting_s"]) == (first["order_s"], first["waiting_s"])

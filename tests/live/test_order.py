@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import cycle, islice
+from itertools import cycle, islice, pairwise
 
 import pytest
 
@@ -45,8 +45,8 @@ def free_slots_one_by_one(site: Site, fillers: list[int], every_s: float = 0.3) 
 def ranked(site: Site, wanted: list[int]) -> bool:
     """Whether Slurm's priorities fall along the wanted order, strictly."""
     jobs = site.jobs()
-    priorities = [jobs[one]["priority"]["number"] for one in wanted]
-    return all(above > below > 1 for above, below in zip(priorities, priorities[1:], strict=False))
+    priorities = [jobs[one].priority for one in wanted]
+    return all(above > below > 1 for above, below in pairwise(priorities))
 
 
 def test_thirty_jobs_start_exactly_in_our_order_as_slots_free_one_by_one(site: Site) -> None:

@@ -1,0 +1,3 @@
+"""Our own edge to Slurm for nodes and partitions; see _nodes.pyx. Built only where slurm.h is new enough."""
+
+def load() -> tuple[list[tuple[str, str, str, str, str, int, int]], list[tuple[str, int, bool]]]: ...

@@ -1,0 +1,62 @@
+"""Limits on a real Slurm: arrays never pass them, a job that can never fit is parked until its limit is raised."""
+
+from __future__ import annotations
+
+from slurmfair.model import Outcome
+from tests.live.site import Site
+
+POLICY = """
+version: 1
+cycle: {{interval: {{interval}}}}
+pools:
+  gpu:
+    partitions: [train, interactive]
+    resource: gres/gpu
+    quotas:
+      vision: {{match: {{accounts: [vision]}}, deserved: 4, limit: {limit}, policy: {policy}}}
+      speech: {{match: {{accounts: [speech]}}, deserved: 16}}
+"""
+
+
+def test_a_parked_job_stops_nobody_and_starts_after_its_limit_is_raised(site: Site) -> None:
+    site.write_policy(POLICY.format(limit=4, policy="fifo"))
+    site.start()
+    large = site.submit("--gpus=6", "-N1", "--hold")
+    small = site.submit("--gpus=3", "-N1")
+    site.lab.run(["scontrol", "release", str(large)])
+    site.wait(lambda: site.outcome(large) == Outcome.PARKED, "parked")
+    site.wait(lambda: site.running([small]), "the one behind it starts")
+    site.wait(lambda: site.held_by_us([large]) == [large], "held")
+    parked = site.row(large)
+    site.reload(POLICY.format(limit=12, policy="fifo"))
+    site.wait(lambda: site.running([large]), "it starts within the new limit")
+    assert parked["position"] == 0
+
+
+def test_an_array_never_passes_the_limit_of_its_quota_and_keeps_its_own_throttle(site: Site) -> None:
+    site.write_policy(POLICY.format(limit=8, policy="fifo"))
+    filler = site.fill(32, user="eve")
+    site.start()
+    array = site.submit("--gpus=1", "--array=0-49%20", seconds=3)
+    site.wait(
+        lambda: site.lab.show_job(array).get("ArrayTaskThrottle") == "8", "eight may start once there is room"
+    )
+    site.end(*filler)
+    at_once: list[int] = []
+    throttles: set[int] = set()
+
+    def look() -> bool:
+        jobs = site.lab.squeue("--states=all")
+        mine = [job for job in jobs if job["array_job_id"]["number"] == array]
+        states = [job["job_state"][0] for job in mine]
+        throttles.update(job["array_max_tasks"]["number"] for job in mine)
+        at_once.append(states.count("RUNNING"))
+        waiting = [job for job in mine if job["array_task_string"]]
+        assert states.count("PENDING") <= len(waiting) <= 1, "we never split an array"
+        return states.count("COMPLETED") == 50
+
+    site.wait(look, "all tasks have run", 120, every_s=0.1)
+    assert max(at_once) == 8
+    assert throttles == {8, 20}
+    shown = {job.get("ArrayTaskThrottle") for job in site.lab.show_jobs(array)}
+    assert shown == {"20"}, "its own throttle, to the end"
