@@ -16,6 +16,7 @@ from slurmfair import view as views
 from slurmfair.cli import commands
 from slurmfair.cli.terms import Asked, Reply
 from slurmfair.cli.text import words
+from slurmfair.client import full_name
 from slurmfair.decisions import newest
 from slurmfair.errors import SlurmfairError
 from slurmfair.model import FOREVER_S
@@ -71,7 +72,7 @@ class Desk:
         try:
             view, caller = await self._seen_by(uid)
         except SlurmfairError as err:
-            reply = Reply(err=f"{command}: error: {err}\n", code=1)
+            reply = Reply(err=f"{full_name(command)}: error: {err}\n", code=1)
         else:
             asked = Asked(
                 argv=argv,
