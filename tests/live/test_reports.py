@@ -54,6 +54,8 @@ def queue(lab: object) -> Iterator[Queue]:
     site.wait(lambda: len(site.running(jobs.values())) == 3, "three nodes full")
     jobs["array"] = submit("--gpus=h100:1", "--array=0-3%1", user="eve")
     site.wait(lambda: site.array_tasks(jobs["array"]), "one task of the array runs")
+    jobs["fills gpu04"] = submit("--gpus=h100:3", "-N1", "-w", "gpu04", "-A", "llm-eval", user="dora")
+    site.wait(lambda: site.running([jobs["fills gpu04"]]), "the fourth node full")
     jobs["ended"] = site.lab.sbatch("--wrap=false", user="ann")
     jobs["dependency failed"] = submit("--gpus=h100:1", f"--dependency=afterok:{jobs['ended']}", user="eve")
     site.wait(lambda: site.states([jobs["ended"]]) == ["FAILED"], "one has failed")
