@@ -140,7 +140,9 @@ class Daemon:
             return self.settings
         settings = self.cluster.settings()
         found = findings(settings, wishes_of(self.config))
-        fatal = [str(one) for one in found if one.severity == "error" and (self.settings is None or one.rights)]
+        fatal = [
+            str(one) for one in found if one.severity == "error" and (self.settings is None or one.rights)
+        ]
         if fatal and not self.options.shadow:
             raise SlurmRefused("\n".join(fatal))
         news = [str(one) for one in found if str(one) not in self.cluster_warnings]

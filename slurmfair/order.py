@@ -15,7 +15,7 @@ from slurmfair import _core as kernels
 from slurmfair.config import FairShare, QueuePolicy
 from slurmfair.model import FOREVER_S, UNSET_S, Bools, Decision, Floats, Ints, Outcome, Queue, Quotas, Room
 from slurmfair.policy import POLICIES
-from slurmfair.policy.intelligent import leading_since
+from slurmfair.policy.intelligent import leading_since, starving
 from slurmfair.policy.terms import LANE, QUOTA, Judged, Settings, Waiting, settings_of
 from slurmfair.walk import (
     Result,
@@ -59,7 +59,7 @@ def order_jobs(
     settings = settings_of(policies, NAMES)
     tree = tree_of(quotas, settings.max_window)
     parked = find_parked(queue, room, tree, settings)
-    judged = judge(queue, settings, now_s)
+    judged = judge(queue, parked, settings, now_s)
     line = line_of(queue.leaf, judged.rank, queue.order_s, parked, len(quotas))
     result = result_for(len(queue), allocated)
     kernels.make_pass(
@@ -110,7 +110,7 @@ def find_parked(queue: Queue, room: Room, tree: Tree, settings: Settings) -> Boo
     return parked
 
 
-def judge(queue: Queue, settings: Settings, now_s: int) -> Judged:
+def judge(queue: Queue, parked: Bools, settings: Settings, now_s: int) -> Judged:
     """Return what each entry's policy says about it."""
     n = len(queue)
     effective = np.empty(n, np.float64)
@@ -121,11 +121,14 @@ def judge(queue: Queue, settings: Settings, now_s: int) -> Judged:
         closes_fresh=np.empty(n, np.uint8),
         lane=np.empty(n, np.int32),
     )
-    names = settings.name[queue.leaf]
+    leaf = queue.leaf.astype(np.int64)
+    names = settings.name.take(leaf)
     for code, name in enumerate(NAMES):
         rows = np.flatnonzero(names == code)
         if len(rows):
-            judged.note(rows, POLICIES[name](Waiting(queue, rows), settings, now_s))
+            judged.note(rows, POLICIES[name](Waiting(queue, rows, leaf.take(rows)), settings, now_s))
+    if settings.guard_s.any():
+        judged.closes[starving(queue, np.flatnonzero(~parked), judged, settings, now_s)] = QUOTA
     return by_gpu_type(queue, judged, settings) if settings.by_gpu_type.any() else judged
 
 

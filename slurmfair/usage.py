@@ -16,7 +16,7 @@ import numpy as np
 
 from slurmfair._core import decay_tables, interval_sums, sweep
 from slurmfair.config import FairShare
-from slurmfair.events import StepTable, all_events, fresh_events, in_order, nodes_of, step_events, step_table
+from slurmfair.events import StepTable, all_events, fresh_events, nodes_of, step_table
 from slurmfair.fairshare import siblings
 from slurmfair.ledger import RECENT_S, Ledger
 from slurmfair.model import Codes, Floats, Ints, Quotas
@@ -166,9 +166,7 @@ class History:
     def events(self, ledger: Ledger, after: int, until: int) -> Ints:
         """Return the events after and until two moments since the origin."""
         after_s, until_s = self.origin_s + after, self.origin_s + until
-        fresh = fresh_events(ledger, self.origin_s, after_s, until_s)
-        steps = step_events(self.step_table, self.origin_s, after_s, until_s)
-        return in_order(np.append(fresh, steps)) if len(steps) else fresh
+        return fresh_events(ledger, self.step_table, self.origin_s, after_s, until_s)
 
     def append(self, events: Ints) -> None:
         if self.logged + len(events) > len(self.log):
@@ -294,10 +292,7 @@ def built(
     origin_s = min(start_s, head_s)
     table = step_table(steps, quotas, origin_s)
     node, amounts = _holding_table(ledger, quotas)
-    events = all_events(ledger, origin_s, head_s)
-    changes = step_events(table, origin_s, origin_s, head_s)
-    if len(changes):
-        events = in_order(np.append(events, changes))
+    events, n_events = all_events(ledger, table, origin_s, head_s)
     tree, n_resources = tree_of(quotas), len(quotas.resources)
     nodes = np.zeros((n_resources, len(quotas), NODE_FIELDS))
     nodes[:, :, DESERVED] = table.deserved.T
@@ -318,12 +313,12 @@ def built(
         steps,
         table,
         events,
-        len(events),
+        n_events,
         cursor,
         cursor.copy(),
         bool((ledger.closed.end_s <= head_s).all()),
     )
-    history.head.row = history.sweep(history.head, events, 0, head_s - origin_s, False)
+    history.head.row = history.sweep(history.head, events[:n_events], 0, head_s - origin_s, False)
     return history
 
 

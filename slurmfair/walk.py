@@ -150,11 +150,11 @@ def sorted_rows(leaf: Codes, rank: Floats, order_s: Ints, parked: Bools, n_quota
     n_ranks = behind.max(initial=0.0) + 1
     if (n_quotas + 1) * n_ranks >= 1 << 16 or (behind != np.floor(behind)).any():
         return np.lexsort((order_s, behind, np.where(parked, n_quotas, leaf)))
-    bucket = (np.arange(n_quotas) * n_ranks).astype(np.uint16)[leaf]
+    bucket = (np.arange(n_quotas) * n_ranks).astype(np.uint16).take(leaf)
     bucket += behind.astype(np.uint16)
     bucket[parked] = n_quotas * n_ranks
     by_time = np.argsort(order_s, kind="stable")
-    return by_time[np.argsort(bucket[by_time], kind="stable")]
+    return by_time.take(np.argsort(bucket.take(by_time), kind="stable"))
 
 
 def paper_for(n: int, n_quotas: int, n_lanes: int) -> Paper:

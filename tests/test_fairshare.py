@@ -377,12 +377,14 @@ def slow(rows: Sequence[Q]) -> list[reference.Node]:
     ]
 
 
+@settings(deadline=None)
 @given(trees(), few, strengths)
 def test_the_kernel_agrees_with_the_slow_model(rows: list[Q], capacity: float, k: float) -> None:
     expected = reference.division(slow(rows), Fraction(capacity), Fraction(k))
     assert shares(capacity, *rows, k=k) == about(*(expected[q.name] for q in rows))
 
 
+@settings(deadline=None)
 @given(trees(), few, strengths)
 def test_whole_units_agree_with_the_slow_model_of_kai(rows: list[Q], capacity: float, k: float) -> None:
     expected = reference.kai_division(slow(rows), Fraction(capacity), Fraction(k))
@@ -390,6 +392,7 @@ def test_whole_units_agree_with_the_slow_model_of_kai(rows: list[Q], capacity: f
     assert got == pytest.approx([float(expected[q.name]) for q in rows], rel=1e-9, abs=1e-9)
 
 
+@settings(deadline=None)
 @given(trees(), few, strengths)
 def test_shares_never_add_up_to_more_than_there_is(rows: list[Q], capacity: float, k: float) -> None:
     division = division_of(capacity, *rows, k=k)
@@ -402,12 +405,14 @@ def test_shares_never_add_up_to_more_than_there_is(rows: list[Q], capacity: floa
         assert given_out <= amount + short + 1e-9
 
 
+@settings(deadline=None)
 @given(trees(), few, strengths)
 def test_nobody_gets_more_than_he_wants_or_may_have(rows: list[Q], capacity: float, k: float) -> None:
     for q, share in zip(rows, shares(capacity, *rows, k=k), strict=True):
         assert 0 <= share <= min(q.wants, q.limit)
 
 
+@settings(deadline=None)
 @given(trees(), few, strengths)
 def test_nothing_is_left_over_while_a_quota_with_weight_wants_more(
     rows: list[Q], capacity: float, k: float
@@ -423,6 +428,7 @@ def test_nothing_is_left_over_while_a_quota_with_weight_wants_more(
     assert not top or not hungry or left <= 1e-9
 
 
+@settings(deadline=None)
 @given(st.data(), trees(), few, strengths)
 def test_the_order_of_the_quotas_does_not_matter(
     data: st.DataObject, rows: list[Q], capacity: float, k: float
@@ -434,6 +440,7 @@ def test_the_order_of_the_quotas_does_not_matter(
     assert shares(capacity, *shuffled, k=k) == about(*(expected[q.name] for q in shuffled))
 
 
+@settings(deadline=None)
 @given(st.data(), trees(), few, strengths)
 def test_the_order_of_the_quotas_does_not_matter_for_whole_units(
     data: st.DataObject, rows: list[Q], capacity: float, k: float
@@ -452,6 +459,7 @@ def test_the_order_of_the_quotas_does_not_matter_for_whole_units(
     assert by_name(order) == pytest.approx(by_name(range(len(rows))), rel=1e-12)
 
 
+@settings(deadline=None)
 @given(trees(), few, strengths)
 def test_rounding_moves_no_share_by_a_unit_and_keeps_the_sums(
     rows: list[Q], capacity: float, k: float
@@ -464,7 +472,7 @@ def test_rounding_moves_no_share_by_a_unit_and_keeps_the_sums(
     assert whole[top].sum() == np.floor(share[top].sum() + 1e-9)
 
 
-@settings(max_examples=20)
+@settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_shares_are_finite_whatever_the_use(seed: int) -> None:
     rng = np.random.default_rng(seed)

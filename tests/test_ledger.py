@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slurmfair.config import FairShare, Window
@@ -434,6 +434,7 @@ def lives(draw: st.DrawFn) -> list[Life]:
     return found
 
 
+@settings(deadline=None)
 @given(
     lives(),
     st.lists(st.integers(0, 2600), min_size=1, max_size=30, unique=True),
@@ -464,6 +465,7 @@ def test_late_partial_and_overlapping_reads_end_at_the_truth(
     assert gpu_seconds(book, 9000) == sum(job.gpu_seconds() for job in jobs)
 
 
+@settings(deadline=None)
 @given(lives(), st.lists(st.integers(0, 2600), min_size=2, max_size=25, unique=True))
 def test_the_history_follows_every_correction_of_the_ledger(jobs: list[Life], looks: list[int]) -> None:
     quotas, steps = quotas_of([Q("a", deserved=3), Q("b", deserved=2)]), gpu_steps(40)

@@ -416,6 +416,7 @@ def same(one: Integrals, other: Integrals) -> None:
         assert left == pytest.approx(right, rel=1e-9, abs=0), name
 
 
+@settings(deadline=None)
 @given(pasts())
 def test_the_history_equals_the_slow_model_and_a_full_pass(past: Past) -> None:
     history: History | None = None
@@ -439,6 +440,7 @@ def test_the_history_equals_the_slow_model_and_a_full_pass(past: Past) -> None:
         assert got.capacity[0] == pytest.approx(expected.capacity, **close)
 
 
+@settings(deadline=None)
 @given(pasts())
 def test_use_of_the_surplus_never_adds_up_to_more_than_the_surplus(past: Past) -> None:
     now_s = past.looks[-1]
@@ -449,6 +451,7 @@ def test_use_of_the_surplus_never_adds_up_to_more_than_the_surplus(past: Past) -
         assert got.over_quota[mine].sum() <= got.surplus[mine][0, 0] * (1 + 1e-9)
 
 
+@settings(deadline=None)
 @given(pasts(), st.integers(1, 20_000), st.integers(1, 20_000))
 def test_decaying_for_a_then_b_is_decaying_for_a_plus_b(past: Past, a: int, b: int) -> None:
     fairshare = FairShare(window=Window("sliding", 10 * DAY_S), half_life_s=5000)
@@ -484,6 +487,7 @@ def test_a_thousand_cycles_after_heavy_use_the_last_second_is_still_exact(half_l
     assert history.origin_s < T0_S  # it was never built afresh
 
 
+@settings(deadline=None)
 @given(pasts())
 def test_one_pass_over_the_runs_agrees_with_the_history(past: Past) -> None:
     now_s = past.looks[-1]
@@ -492,7 +496,7 @@ def test_one_pass_over_the_runs_agrees_with_the_history(past: Past) -> None:
     assert direct == pytest.approx(got.allocated, rel=1e-9, abs=1e-280)
 
 
-@settings(max_examples=30)
+@settings(max_examples=30, deadline=None)
 @given(pasts(), st.randoms(use_true_random=False))
 def test_the_order_of_the_runs_does_not_matter(past: Past, random: object) -> None:
     now_s = past.looks[-1]
