@@ -203,7 +203,8 @@ def _pool_cycle(
     pool, quotas = found.pool, found.quotas
     timers = advance(after_pause(memory.timers, pause_s), _seen(snapshot, pool), now_s)
     main_free = int(found.room.free[found.classes.main])
-    recall = recalled(memory.placing, snapshot.reading.jobs.job_id[found.entries.rows])
+    jobs, rows = snapshot.reading.jobs, found.entries.rows
+    recall = recalled(memory.placing, jobs.job_id[rows], jobs.tasks_waiting[rows])
     stuck = unplaced(recall, main_free, pool.place_grace_s, now_s)
     queue, at = _queue(snapshot, found, timers, stuck)
     request = _request(found, queue)

@@ -29,6 +29,7 @@ from slurmfair.memory import Memory, load_memory, save_memory
 from slurmfair.model import Change
 from slurmfair.paths import DEFAULT_CONFIG, Paths, default_paths
 from slurmfair.publish import make_view
+from slurmfair.record import Record
 from slurmfair.slurm.cluster import Cluster
 from slurmfair.slurm.settings import Settings, findings
 from slurmfair.state import State, lock
@@ -87,6 +88,7 @@ class Daemon:
         self.state = state
         self.memory: Memory = load_memory(state)
         self.past = Past(state)
+        self.record = Record(options.paths.record)
         self.settings: Settings | None = None
         self.settings_read_s = float("-inf")
         self.cluster_warnings: list[str] = []
@@ -115,7 +117,9 @@ class Daemon:
         self.memory = cycle.memory_after(applied.done if applied else ())
         save_memory(self.state, self.memory)
         self._log_decisions(reading.now_s, applied)
-        save_view(make_view(cycle, applied, self._about(began_s)), self.options.paths.view)
+        view = make_view(cycle, applied, self._about(began_s))
+        save_view(view, self.options.paths.view)
+        self.record.note(view)
         self._beat(reading.now_s)
         self._log(cycle, applied, time.monotonic() - began_s)
         return cycle

@@ -16,9 +16,12 @@ from slurmfair import view as views
 from slurmfair.cli import commands
 from slurmfair.cli.terms import Asked, Reply
 from slurmfair.cli.text import words
+from slurmfair.client import full_name
 from slurmfair.decisions import newest
 from slurmfair.errors import SlurmfairError
+from slurmfair.model import FOREVER_S
 from slurmfair.paths import Paths
+from slurmfair.record import samples
 from slurmfair.reports import Caller
 from slurmfair.view import View
 
@@ -55,10 +58,9 @@ class Desk:
     async def _report(self, request: Mapping[str, Any], uid: int) -> AsyncIterator[bytes]:
         try:
             view, _ = await self._seen_by(uid)
-            if request.get("report") == "decisions":
-                n = request.get("n")
-                rows = await asyncio.to_thread(newest, self.paths.database, n if isinstance(n, int) else 20)
-                request = {**request, "decisions": rows}
+            if request.get("report") in FROM_DISK:
+                rows = await asyncio.to_thread(FROM_DISK[str(request["report"])], self.paths, request)
+                request = {**request, "rows": rows}
             pieces = reports.answer(view, request, _age_s(view), away(view))
             async for piece in self._pieces(uid, pieces):
                 yield piece.encode()
@@ -70,7 +72,7 @@ class Desk:
         try:
             view, caller = await self._seen_by(uid)
         except SlurmfairError as err:
-            reply = Reply(err=f"{command}: error: {err}\n", code=1)
+            reply = Reply(err=f"{full_name(command)}: error: {err}\n", code=1)
         else:
             asked = Asked(
                 argv=argv,
@@ -141,6 +143,24 @@ class Desk:
         name = await asyncio.to_thread(_name_of, uid)
         self.names[uid] = (name, time.monotonic() + NAME_KEPT_S)
         return name
+
+
+def _decisions(paths: Paths, request: Mapping[str, Any]) -> list[Any]:
+    return list(newest(paths.database, _whole(request.get("n"), 20)))
+
+
+def _history(paths: Paths, request: Mapping[str, Any]) -> list[Any]:
+    since_s = _whole(request.get("since_s"), 0)
+    return samples(
+        paths.record, str(request.get("pool", "")), str(request.get("quota", "")), since_s, FOREVER_S
+    )
+
+
+def _whole(value: Any, default: int) -> int:
+    return value if isinstance(value, int) and 0 <= value <= FOREVER_S else default
+
+
+FROM_DISK = {"decisions": _decisions, "history": _history}  # read in a thread: nobody waits for the disk
 
 
 def _request(line: bytes) -> dict[str, Any] | None:

@@ -38,7 +38,7 @@ COLUMNS = (
     "order_s", "waiting_since_s", "first_attempt_s", "leading_since_s",
 )  # fmt: skip
 KEY = 2
-PLACING, PLACING_COLUMNS = "placing", ("pool", "entry_id", "since_s", "stuck_free")
+PLACING, PLACING_COLUMNS = "placing", ("pool", "entry_id", "since_s", "stuck_free", "tasks")
 
 
 def load_memory(state: State) -> Memory:
@@ -115,8 +115,9 @@ def _flags(column: Ints) -> Bools:
 
 def _placing_rows(state: State, pool: str, placing: Placing) -> Ints:
     number = np.full(len(placing.entry_id), state.number_of(pool))
-    return np.stack([number, placing.entry_id, placing.since_s, placing.stuck_free], axis=1)
+    columns = [number, placing.entry_id, placing.since_s, placing.stuck_free, placing.tasks]
+    return np.stack(columns, axis=1)
 
 
 def _placing(rows: Ints) -> Placing:
-    return Placing(rows[:, 1].copy(), rows[:, 2].copy(), rows[:, 3].copy())
+    return Placing(*(rows[:, column].copy() for column in range(1, len(PLACING_COLUMNS))))

@@ -45,6 +45,7 @@ class Entry:
     reserved: bool = False
     may_start: int = 0
     failed: bool = False  # in this pass
+    leads: bool = False  # first of its low lane at the cap when the pass begins
     reason: Outcome | None = None  # of that
 
     @property
@@ -186,7 +187,22 @@ class Pass:
 
     def guarded(self, entry: Entry) -> bool:
         guard_s = self.policies[entry.leaf].starvation_guard_s
-        return guard_s > 0 and entry.starts == 0 and self.expired(entry.leading_since_s, guard_s)
+        return entry.leads and entry.starts == 0 and self.expired(entry.leading_since_s, guard_s)
+
+    def find_leader(self, leaf: int) -> None:
+        policy = self.policies[leaf]
+        low = [e for e in self.in_order(leaf) if not self.is_high(e)]
+        if policy.name == "intelligent" and policy.starvation_guard_s > 0 and low:
+            low[0].leads = low[0].effective >= min(policy.aging_cap, policy.high_threshold - 1)
+
+    def leading_since(self, entry: Entry) -> int:
+        """Return since when the entry leads after the pass."""
+        for other in self.entries:
+            other.leads = False
+        self.find_leader(entry.leaf)
+        if not entry.leads:
+            return UNSET_S
+        return self.now_s if entry.starts or entry.leading_since_s == UNSET_S else entry.leading_since_s
 
     def candidate(self, leaf: int) -> Entry | None:
         """Return the first entry of the window that has not failed yet."""
@@ -344,6 +360,7 @@ class Pass:
         for leaf in range(len(self.quotas)):
             for position, entry in enumerate(self.in_order(leaf), 1):
                 entry.position = position
+            self.find_leader(leaf)
         attempts = count()
         while (entry := self.best(-1)) is not None:
             entry.attempt = next(attempts)

@@ -222,3 +222,19 @@ def contended(draw: st.DrawFn) -> PoolCase:
         fairshare=replace(case.fairshare, enforce="holdback"),
         running=draw(st.none() | runnings(len(case.room.shape))),
     )
+
+
+@st.composite
+def ageing(draw: st.DrawFn) -> PoolCase:
+    """Return a pool of Intelligent quotas with a starvation guard in which nearly everything is at the cap."""
+    case = draw(pools())
+    policies = tuple(
+        replace(policy, name="intelligent", starvation_guard_s=100.0, aging_cap=draw(st.sampled_from([3, 6])))
+        for policy in case.policies
+    )
+    n = len(case.queue)
+    return replace(
+        case,
+        policies=policies,
+        queue=replace(case.queue, job_priority=column(draw, st.sampled_from([5, 6, 5, 6, 8]), n)),
+    )

@@ -14,5 +14,5 @@ def balance(waiting: Waiting, settings: Settings, now_s: int) -> Judgement:
     started has a new timer, so it closes the quota.
     """
     effective, rank = by_priority(waiting, settings)
-    late = expired(waiting.first_attempt_s, settings.timeout_s[waiting.leaf], now_s)
+    late = expired(waiting.first_attempt_s, settings.timeout_s.take(waiting.leaf), now_s)
     return Judgement(effective, rank, np.where(late, NOTHING, QUOTA), QUOTA)

@@ -68,27 +68,19 @@ class Waiting:
 
     queue: Queue
     rows: Ints
-
-    @property
-    def leaf(self) -> Codes:
-        return self.queue.leaf[self.rows]
+    leaf: Ints
 
     @property
     def job_priority(self) -> Ints:
-        return self.queue.job_priority[self.rows]
+        return self.queue.job_priority.take(self.rows)
 
     @property
     def waiting_since_s(self) -> Ints:
-        return self.queue.waiting_since_s[self.rows]
+        return self.queue.waiting_since_s.take(self.rows)
 
     @property
     def first_attempt_s(self) -> Ints:
-        return self.queue.first_attempt_s[self.rows]
-
-    @property
-    def leading_since_s(self) -> Ints:
-        known = self.queue.leading_since_s
-        return np.full(len(self.rows), UNSET_S, np.int64) if known is None else known[self.rows]
+        return self.queue.first_attempt_s.take(self.rows)
 
 
 class Judgement(NamedTuple):
@@ -133,4 +125,4 @@ def by_priority(waiting: Waiting, settings: Settings) -> tuple[Ints, Ints]:
     effective = waiting.job_priority
     if not settings.by_submit.any():
         return effective, effective
-    return effective, np.where(settings.by_submit[waiting.leaf], 0, effective)
+    return effective, np.where(settings.by_submit.take(waiting.leaf), 0, effective)
