@@ -58,6 +58,8 @@ def order_jobs(
     check(
         queue, quotas, policies, room, {"allocated": allocated, "fair_share": fair_share, "entitlement": owed}
     )
+    if queue.promised is None:
+        queue = replace(queue, promised=np.zeros(len(queue), np.bool_))
     settings = settings_of(policies, NAMES)
     parked, path_limit = find_parked(queue, quotas, room, settings)
     judged = judge(queue, parked, settings, now_s)
