@@ -45,10 +45,10 @@ cdef class Walk:
     cdef const int64_t[::1] line
     cdef int64_t[::1] head
     cdef const int64_t[::1] stop
-    # quotas; `turn` is the rank of a quota's priority, 0 for the highest
-    cdef const int32_t[::1] parent, turn, name_rank
+    # quotas; `turn` is a quota's priority, smaller first
+    cdef const int32_t[::1] parent, name_rank
     cdef const uint8_t[::1] limited
-    cdef const int64_t[::1] resources, max_window
+    cdef const int64_t[::1] turn, resources, max_window
     cdef const double[:, ::1] deserved, limit, fair_share, entitlement
     cdef double[:, ::1] allocated
     # the heap of p's children is heap[first[p]:first[p] + size[p]]; the root stands behind the last quota
@@ -647,7 +647,7 @@ def make_pass(queue, judged, line, tree, standing, room, running, rules, paper, 
 
 
 def find_parked(
-    queue, room, tree, double[:, ::1] path_limit, const uint8_t[::1] blocks, uint8_t[::1] parked
+    queue, room, quotas, double[:, ::1] path_limit, const uint8_t[::1] blocks, uint8_t[::1] parked
 ):
     """Write 1 for each entry that can never fit into the limits on its path or into the configured pool.
 
@@ -658,23 +658,25 @@ def find_parked(
     cdef const int64_t[::1] nodes = queue.nodes
     cdef const uint64_t[::1] classes = queue.classes
     cdef const int32_t[::1] leaf = queue.leaf
-    cdef const int32_t[::1] parent = tree.parent
-    cdef const int64_t[::1] resources = tree.resources
+    cdef const int32_t[::1] parent = quotas.parent
     cdef const int64_t[::1] configured = room.configured
     cdef const int64_t[::1] class_configured = room.class_configured
     cdef const int64_t[::1] class_nodes = room.class_nodes
     cdef const int64_t[::1] class_node_size = room.class_node_size
-    cdef Py_ssize_t row, i, c, main = resources[0]
+    cdef Py_ssize_t resources[3]
+    cdef Py_ssize_t row, i, c, n_resources = len(quotas.resources), main = quotas.resources[0]
     cdef int64_t units, inside, found, wanted
     cdef bint never
+    for i in range(n_resources):
+        resources[i] = quotas.resources[i]
     with nogil:
         for row in range(parent.shape[0]):
-            for i in range(resources.shape[0]):
+            for i in range(n_resources):
                 if parent[row] >= 0:
                     path_limit[row, i] = min(path_limit[row, i], path_limit[parent[row], i])
         for row in range(need.shape[0]):
             never = False
-            for i in range(resources.shape[0]):
+            for i in range(n_resources):
                 never |= need[row, resources[i]] > path_limit[leaf[row], i]
             for i in range(3):
                 never |= need[row, i] > configured[i]

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TypeAlias
 
-REPEATS = 7
+REPEATS = 7  # at least; short subjects are run for about SECONDS each
+SECONDS = 0.5
+MOST_REPEATS = 201
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +62,16 @@ def benchmark(function: Benchmark) -> Benchmark:
 def by_turns(*subjects: Callable[[], object], repeats: int = REPEATS) -> tuple[Times, ...]:
     """Return the times of each subject, one run of each after the other, after one run to warm up."""
     seconds: list[list[float]] = [[] for _ in subjects]
-    for turn in range(repeats + 1):
+    start = time.perf_counter()
+    for subject in subjects:
+        subject()
+    warm_up = time.perf_counter() - start
+    repeats = max(repeats, min(MOST_REPEATS, int(SECONDS * len(subjects) / warm_up)))
+    for _ in range(repeats):
         for subject, column in zip(subjects, seconds, strict=True):
             start = time.perf_counter()
             subject()
-            if turn:
-                column.append(time.perf_counter() - start)
+            column.append(time.perf_counter() - start)
     return tuple(Times(tuple(column)) for column in seconds)
 
 
