@@ -172,10 +172,10 @@ class Daemon:
         }
 
     def _beat(self, now_s: int) -> None:
-        """Tell gate and guard that a cycle was healthy; a shadow must not open the gate's eyes."""
-        self.state.set_meta(last_cycle_s=str(now_s))
+        """Tell gate and guard that a cycle was healthy; a shadow has written nothing, so it must not keep them quiet."""
         if self.options.shadow:
             return
+        self.state.set_meta(last_cycle_s=str(now_s))
         partitions = " ".join(name for pool in self.config.pools for name in pool.partitions)
         fresh = self.options.paths.heartbeat.with_suffix(".new")
         fresh.write_text(f"{int(time.time())}\n{partitions}\n")
