@@ -40,12 +40,8 @@ COLUMNS = (
     "order_s", "waiting_since_s", "first_attempt_s", "leading_since_s",
 )  # fmt: skip
 KEY = 2
-<<<<<<< HEAD
-PLACING, PLACING_COLUMNS = "placing", ("pool", "entry_id", "since_s", "stuck_free")
-PROMISED, PROMISED_COLUMNS = "promised", ("pool", "entry_id")
-=======
 PLACING, PLACING_COLUMNS = "placing", ("pool", "entry_id", "since_s", "stuck_free", "tasks")
->>>>>>> main
+PROMISED, PROMISED_COLUMNS = "promised", ("pool", "entry_id")
 
 
 def load_memory(state: State) -> Memory:
@@ -133,13 +129,9 @@ def _placing_rows(state: State, pool: str, placing: Placing) -> Ints:
 
 
 def _placing(rows: Ints) -> Placing:
-<<<<<<< HEAD
-    return Placing(rows[:, 1].copy(), rows[:, 2].copy(), rows[:, 3].copy())
+    return Placing(*(rows[:, column].copy() for column in range(1, len(PLACING_COLUMNS))))
 
 
 def _promised_rows(state: State, pool: str, promises: Promises) -> Ints:
     number = np.full(len(promises.entry_id), state.number_of(pool))
     return np.stack([number, promises.entry_id], axis=1)
-=======
-    return Placing(*(rows[:, column].copy() for column in range(1, len(PLACING_COLUMNS))))
->>>>>>> main
