@@ -32,7 +32,9 @@ class Booked:
 
 def booked(lab: Lab, now_s: int, since: str = "now-6hours") -> list[Booked]:
     """Return all runs that did start, those before a requeue too."""
-    found = lab.run(["env", "SLURM_TIME_FORMAT=%s", "sacct", "-a", "-D", "-X", "-P", "-n", "-S", since, FORMAT])
+    found = lab.run(
+        ["env", "SLURM_TIME_FORMAT=%s", "sacct", "-a", "-D", "-X", "-P", "-n", "-S", since, FORMAT]
+    )
     rows = [line.split("|") for line in found.stdout.splitlines()]
     return [_booked(row, now_s) for row in rows if row[5].isdigit()]
 
