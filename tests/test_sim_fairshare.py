@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from slurmfair.cycle import Cycle
 from slurmfair.model import Outcome
 from slurmfair.sim import SimCluster
-from slurmfair.slurm.parse import BaseState
 from tests.sim_daemon import SimDaemon, machines, submit
 
 HOUR_S = 3600

@@ -50,3 +50,11 @@ def site(lab: Lab) -> Iterator[Site]:
     one.fresh()
     yield one
     one.stop()
+
+
+@pytest.fixture
+def gated(lab: Lab) -> Iterator[None]:
+    """Switch the submit gate on for one test that must not race with Slurm's first look at new jobs."""
+    lab.set_gate(True)
+    yield
+    lab.set_gate(False)
