@@ -38,7 +38,7 @@ from slurmfair.view import save as save_view
 log = logging.getLogger("slurmfaird")
 
 SETTINGS_EVERY_S = 60.0
-LONGEST_BACKOFF_S = 60.0
+LONGEST_BACKOFF_S = 15.0  # the gate holds new jobs meanwhile, so be back soon after Slurm is
 WRITING_SHARE = 0.5  # of the interval; what is left over is decided anew
 EXIT_FAILED, EXIT_REFUSED = 1, 2
 
