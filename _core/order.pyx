@@ -564,18 +564,36 @@ cdef class Walk:
             self.settle(node)
         return 0
 
-    cdef int open_failed(self, bint with_reservation) except -1 nogil:
-        """Open what may start as soon as there is room, as far as the limits bear all that is open."""
+    cdef int open_waiting(self) except -1 nogil:
+        """Open what may start as soon as there is room, holders of reservations first.
+
+        As far as the limits bear all that is open, and where it does not take what is reserved.
+        """
         cdef Py_ssize_t i
-        cdef int64_t row
+        cdef int64_t row, left
+        for i in range(self.n_reservations):
+            row = self.reservation[self.reserving[i]]
+            self.open_tasks(row, self.bearable(self.reserving[i], row, self.tasks[row] - self.starts[row]))
         for i in range(self.n_failed):
+            if i + AHEAD < self.n_failed:
+                row = self.failed[i + AHEAD]
+                prefetch(&self.need[row, 0])
+                prefetch(&self.classes[row])
+                prefetch(&self.leaf[row])
+                prefetch(&self.tasks[row])
+                prefetch(&self.starts[row])
             row = self.failed[i]
-            if self.reserved[row] != with_reservation:
+            if self.reserved[row]:
                 continue
-            if with_reservation or not self.held_back(self.leaf[row], row):
-                self.more[row] = self.bearable(self.leaf[row], row, self.tasks[row] - self.starts[row])
-                self.charge(self.leaf[row], row, self.more[row])
+            left = self.bearable(self.leaf[row], row, self.tasks[row] - self.starts[row])
+            if left > 0 and not self.held_back(self.leaf[row], row):
+                self.open_tasks(row, left)
         return 0
+
+    cdef int open_tasks(self, int64_t row, int64_t tasks) except -1 nogil:
+        """Open tasks that wait for room, and charge them as if they had started."""
+        self.more[row] = tasks
+        return self.charge(self.leaf[row], row, tasks)
 
     # -- what it is given ------------------------------------------------------------------------------
 
@@ -674,8 +692,7 @@ def make_pass(queue, judged, line, tree, standing, room, running, rules, paper, 
     with nogil:
         w.run()
         w.allocated_after[:, :] = w.allocated
-        w.open_failed(True)
-        w.open_failed(False)
+        w.open_waiting()
 
 
 def find_parked(

@@ -38,7 +38,7 @@ from slurmfair.view import save as save_view
 log = logging.getLogger("slurmfaird")
 
 SETTINGS_EVERY_S = 60.0
-LONGEST_BACKOFF_S = 60.0
+LONGEST_BACKOFF_S = 15.0  # the gate holds new jobs meanwhile, so be back soon after Slurm is
 WRITING_SHARE = 0.5  # of the interval; what is left over is decided anew
 EXIT_FAILED, EXIT_REFUSED = 1, 2
 
@@ -173,10 +173,10 @@ class Daemon:
         }
 
     def _beat(self, now_s: int) -> None:
-        """Tell gate and guard that a cycle was healthy; a shadow must not open the gate's eyes."""
-        self.state.set_meta(last_cycle_s=str(now_s))
+        """Tell gate and guard that a cycle was healthy; a shadow has written nothing, so it must not keep them quiet."""
         if self.options.shadow:
             return
+        self.state.set_meta(last_cycle_s=str(now_s))
         partitions = " ".join(name for pool in self.config.pools for name in pool.partitions)
         fresh = self.options.paths.heartbeat.with_suffix(".new")
         fresh.write_text(f"{int(time.time())}\n{partitions}\n")

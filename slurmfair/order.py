@@ -16,7 +16,7 @@ from slurmfair.config import FairShare, QueuePolicy
 from slurmfair.model import FOREVER_S, UNSET_S, Bools, Decision, Floats, Ints, Outcome, Queue, Quotas, Room
 from slurmfair.policy import POLICIES
 from slurmfair.policy.intelligent import leading_since, starving
-from slurmfair.policy.terms import LANE, QUOTA, Judged, Settings, Waiting, settings_of
+from slurmfair.policy.terms import LANE, QUOTA, Judged, Settings, Waiting, judged_by_priority, settings_of
 from slurmfair.walk import (
     Result,
     Rules,
@@ -133,15 +133,7 @@ def find_parked(queue: Queue, quotas: Quotas, room: Room, settings: Settings) ->
 
 def judge(queue: Queue, parked: Bools, settings: Settings, now_s: int) -> Judged:
     """Return what each entry's policy says about it."""
-    n = len(queue)
-    effective = np.empty(n, np.float64)
-    judged = Judged(
-        effective=effective,
-        rank=np.empty(n, np.float64) if settings.by_submit.any() else effective,
-        closes=np.empty(n, np.uint8),
-        closes_fresh=np.empty(n, np.uint8),
-        lane=np.empty(n, np.int32),
-    )
+    judged = judged_by_priority(queue, settings)
     leaf = queue.leaf.astype(np.int64)
     names = settings.name.take(leaf)
     for code, name in enumerate(NAMES):

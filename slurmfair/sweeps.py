@@ -241,7 +241,7 @@ class History:
         nodes, groups = end.nodes, end.groups
         parent = self.tree.group_parent
         pools = np.maximum(nodes[:, parent, HELD], nodes[:, parent, DESERVED])
-        pools[:, 0] = end.pool[:, 0]
+        pools[:, :1] = end.pool[:, :1]
         surplus_now = np.maximum(pools - groups[:, :, INSIDE], 0.0).T
         return Integrals(
             self.origin_s + end.at,

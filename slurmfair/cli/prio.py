@@ -120,7 +120,7 @@ def reply(asked: Asked) -> Reply:
     if given.weights:
         return Reply(_weights(form, given.noheader), err, code)
     out = Table(asked, form, _sorted(asked, rows, given.sort), not given.noheader, given.parsable2)
-    return Reply(out.pieces(), err, code)
+    return Reply(out.pieces(), err, code, shared=not err)
 
 
 def _default_format(given: argparse.Namespace, asked: Asked) -> str:

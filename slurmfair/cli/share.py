@@ -189,7 +189,7 @@ def reply(asked: Asked) -> Reply:
     if given.json is not None or given.yaml is not None:
         write = as_json if given.json is not None else as_yaml
         return Reply(write("shares", map(share_record, rows), envelope(asked, "sfshare")), err, code)
-    return Reply(_lines(given, rows), err, code)
+    return Reply(_lines(given, rows), err, code, shared=not err)
 
 
 def _lines(given: argparse.Namespace, rows: Sequence[Row]) -> Iterator[str]:
