@@ -14,7 +14,7 @@ import numpy as np
 
 from slurmfair.config import Config, Pool
 from slurmfair.errors import SlurmUnavailable
-from slurmfair.ledger import Ledger, Merge, Rows, forgotten, ledger_of
+from slurmfair.ledger import NEVER_S, Ledger, Merge, Rows, forgotten, ledger_of
 from slurmfair.matching import leaf_of_jobs
 from slurmfair.model import RESOURCES, UNSET_S, Floats, Ints, Quotas, RunTable
 from slurmfair.reads import Records, merge_live, merge_records, sightings
@@ -45,13 +45,14 @@ class PoolUsage:
     """Usage of one pool's quotas, u of SEMANTICS 7.1, shape (n_quotas, n_resources)."""
 
     usage: Floats = field(repr=False)
-    from_s: int  # since when the history is known
+    from_s: int  # since when the history is known, the beginning of the window at the earliest
+    capacity_from_s: int  # since when capacity and deserved are known; before, what they were then counts
     degraded: tuple[str, ...] = ()
 
 
 def no_usage(quotas: Quotas, now_s: int) -> PoolUsage:
     """Return a history in which nothing was consumed."""
-    return PoolUsage(np.zeros((len(quotas), len(quotas.resources))), now_s)
+    return PoolUsage(np.zeros((len(quotas), len(quotas.resources))), now_s, now_s)
 
 
 @dataclass(slots=True)
@@ -61,6 +62,7 @@ class PoolPast:
     ledger: Ledger
     steps: Steps
     history: History | None = None
+    known_from_s: int = NEVER_S  # from here on all runs are in the ledger, as far as accounting knows
 
 
 class Past:
@@ -70,6 +72,7 @@ class Past:
         self.state = state
         self.pools: dict[str, PoolPast] = {}
         self.accounting_s = int(state.meta("accounting_s") or 0)  # up to here accounting was read
+        self.covered_s = self.accounting_s  # up to here accounting was read twice
         self.tried_s = 0
         self.away_since_s: int | None = None
         self.forgot_s = 0
@@ -77,11 +80,14 @@ class Past:
 
     def catch_up(self, cluster: Cluster, config: Config, now_s: int) -> None:
         """Read accounting if it is time; an absent slurmdbd is noted, and asked again later."""
-        if not self._is_time(now_s):
+        oldest_s = min(window_start(pool.fairshare.window, now_s) for pool in config.pools)
+        longer = any(
+            window_start(pool.fairshare.window, now_s) < self._past(pool).known_from_s for pool in config.pools
+        )
+        if not self._is_time(now_s, longer):
             return
         self.tried_s = now_s
-        oldest_s = min(window_start(pool.fairshare.window, now_s) for pool in config.pools)
-        since_s = max(oldest_s, self.accounting_s - OVERLAP_S) if self.accounting_s else oldest_s
+        since_s = oldest_s if longer else max(oldest_s, self.covered_s - OVERLAP_S)
         try:
             table = cluster.runs(since_s, now_s, _Progress())
         except SlurmUnavailable as err:
@@ -93,15 +99,19 @@ class Past:
             log.info("accounting answers again after %d s", now_s - self.away_since_s)
         self.away_since_s = None
         self._merge_records(table, config, now_s)
+        self.covered_s = min(self.accounting_s or now_s, now_s)
         self.accounting_s = now_s
-        self.state.set_meta(accounting_s=str(now_s))
+        for pool in config.pools:
+            self._past(pool).known_from_s = min(self._past(pool).known_from_s, since_s)
+        self._note_reads(now_s)
 
-    def _is_time(self, now_s: int) -> bool:
+    def _is_time(self, now_s: int, longer: bool) -> bool:
+        """Tell whether to ask; sooner if a run's end is a guess, or a window is longer than what was read."""
         since_s = now_s - self.tried_s
         if since_s < 0 or since_s >= READ_EVERY_S:
             return True
         guesses = any(len(past.ledger.unsure()) for past in self.pools.values())
-        return since_s >= RETRY_S and (guesses or self.away_since_s is not None)
+        return since_s >= RETRY_S and (guesses or longer or self.away_since_s is not None)
 
     def _merge_records(self, table: RunTable, config: Config, now_s: int) -> None:
         pool_of, leaf_of = leaf_of_jobs(config, table)
@@ -148,8 +158,8 @@ class Past:
             degraded = (
                 f"pool {pool.pool.name}: accounting has not answered for {now_s - self.away_since_s} s",
             )
-        first_s = int(past.steps.time_s[0]) if len(past.steps) else now_s
-        return PoolUsage(known.usage, min(first_s, integrals.start_s), degraded)
+        seen_s = int(past.steps.time_s[0])  # the first look
+        return PoolUsage(known.usage, max(min(past.known_from_s, seen_s), integrals.start_s), seen_s, degraded)
 
     def _note_steps(self, pool: PoolSnapshot, past: PoolPast, now_s: int) -> None:
         """Write down what there is and what is promised, where it differs from what was noted last."""
@@ -167,11 +177,21 @@ class Past:
     def _past(self, pool: Pool) -> PoolPast:
         return self.pools.setdefault(pool.name, PoolPast(Ledger(), NO_STEPS))
 
+    def _note_reads(self, accounting_s: int) -> None:
+        known = {name: past.known_from_s for name, past in self.pools.items() if past.known_from_s < NEVER_S}
+        self.state.save_json("known_from_s", known)
+        self.state.set_meta(accounting_s=str(accounting_s))
+
+    def _known(self) -> dict[str, int]:
+        known = self.state.load_json("known_from_s")
+        return {str(name): int(at_s) for name, at_s in known.items()} if isinstance(known, dict) else {}
+
     # -- the state file --------------------------------------------------------------------------------
 
     def _load(self) -> None:
         runs, pauses, steps = (self.state.load_rows(*table) for table in (RUNS, PAUSES, STEPS))
         last_s = int(self.state.meta("last_cycle_s") or UNSET_S)
+        known = self._known()
         for number in np.unique(np.concatenate([runs[:, 0], steps[:, 0]])).tolist():
             mine = runs[runs[:, 0] == number]
             paused = pauses[pauses[:, 0] == number]
@@ -188,7 +208,10 @@ class Past:
                 (int(time_s), self.state.name_of(int(quota)), tuple(amount / MICRO for amount in amounts))
                 for _, time_s, quota, *amounts in steps[steps[:, 0] == number].tolist()
             ]
-            self.pools[self.state.name_of(number)] = PoolPast(ledger_of(rows, last_s), steps_of(noted_rows))
+            name = self.state.name_of(number)
+            self.pools[name] = PoolPast(
+                ledger_of(rows, last_s), steps_of(noted_rows), known_from_s=known.get(name, NEVER_S)
+            )
 
     def _keep(self, name: str, past: PoolPast, merge: Merge) -> None:
         """Take a merged ledger, and write what changed in it."""
@@ -223,6 +246,7 @@ class Past:
             past = self._past(pool.pool)
             window_s = now_s - window_start(pool.pool.fairshare.window, now_s)
             before_s = now_s - 2 * max(window_s, 86400)
+            past.known_from_s = max(past.known_from_s, before_s)
             past.ledger = forgotten(past.ledger, before_s)
             steps = forgotten_steps(past.steps, before_s)
             if steps is not past.steps:
@@ -230,6 +254,7 @@ class Past:
                 self._keep_steps(pool.pool.name, steps)
             self.state.forget_runs(self.state.number_of(pool.pool.name), before_s)
         self.forgot_s = now_s
+        self._note_reads(self.accounting_s)
 
 
 def _with_pool(pool: int, *columns: Ints) -> Ints:

@@ -250,6 +250,7 @@ def _about(cycle: Cycle, applied: Applied | None, about: dict[str, Any]) -> dict
                 "fairshare": dataclasses.asdict(pool.snapshot.pool.fairshare),
                 "place_grace_s": pool.snapshot.pool.place_grace_s,
                 "history_from_s": pool.shares.history_from_s,
+                "capacity_from_s": pool.shares.capacity_from_s,
             }
             for pool in cycle.pools
         ],

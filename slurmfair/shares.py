@@ -14,7 +14,7 @@ from slurmfair.model import Floats, Quotas
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Shape (n_quotas, n_resources) but for `history_from_s`."""
+    """Shape (n_quotas, n_resources) but for the times."""
 
     fair_share: Floats  # F, orders the quotas
     entitlement: Floats  # F in whole units: what a reservation may be made for
@@ -23,6 +23,7 @@ class Shares:
     corrected: Floats  # P
     effective: Floats
     history_from_s: int  # since when the history is known
+    capacity_from_s: int  # since when capacity and deserved are known
 
     def shown(self) -> dict[str, Floats]:
         return {"due": self.due, "corrected": self.corrected, "effective": self.effective}
@@ -47,4 +48,5 @@ def shares_of(
         corrected=division.corrected,
         effective=division.effective,
         history_from_s=usage.from_s,
+        capacity_from_s=usage.capacity_from_s,
     )

@@ -11,6 +11,7 @@ from slurmfair.errors import SlurmUnavailable
 from slurmfair.history import Past
 from slurmfair.memory import Memory
 from slurmfair.model import Coded, RunTable
+from slurmfair.overrides import Told, overridden
 from slurmfair.state import State
 from tests.tables import NOW_S, coded, jobs_of, nodes_of, reading_of
 
@@ -163,3 +164,43 @@ def test_runs_before_the_window_are_forgotten_in_memory_and_on_disk(tmp_path):
     assert len(past.pools["gpu"].ledger) == 0
     state.close()
     assert len(Past(State(tmp_path / "s.db")).pools["gpu"].ledger) == 0
+
+
+def test_the_history_is_known_from_where_accounting_was_read(tmp_path):
+    past = Past(State(tmp_path / "s.db"))
+    past.catch_up(Accounting(None), POLICY, NOW_S)
+    assert from_s_at(past, NOW_S) == NOW_S, "only what was seen"
+    past.catch_up(Accounting(runs_of()), POLICY, NOW_S + 100)
+    assert from_s_at(past, NOW_S + 100) == NOW_S + 100 - 7 * 86400
+    again = Past(State(tmp_path / "s.db"))
+    assert from_s_at(again, NOW_S + 200) == NOW_S + 200 - 7 * 86400, "a restart knows"
+
+
+def test_a_longer_window_has_accounting_read_from_its_beginning(tmp_path):
+    past = Past(State(tmp_path / "s.db"))
+    accounting = Accounting(runs_of())
+    past.catch_up(accounting, POLICY, NOW_S)
+    usage_at(past, NOW_S)
+    longer = overridden(POLICY, [Told("gpu", "fairshare.window.size", "14d")])
+    past.catch_up(accounting, longer, NOW_S + 60)
+    past.catch_up(accounting, longer, NOW_S + 400)
+    assert [since for since, _ in accounting.asked] == [NOW_S - 7 * 86400, NOW_S + 60 - 14 * 86400, NOW_S - 600]
+
+
+def test_every_moment_is_read_twice_because_slurmctld_may_tell_slurmdbd_late(tmp_path):
+    """After an outage of slurmdbd slurmctld sends what it has kept; our first read may come before."""
+    state = State(tmp_path / "s.db")
+    past = Past(state)
+    past.catch_up(Accounting(runs_of()), POLICY, NOW_S)
+    past = Past(state)
+    back_s = NOW_S + 7200
+    past.catch_up(Accounting(runs_of()), POLICY, back_s)
+    late = Accounting(runs_of({"job_id": 1, "start_s": NOW_S + 60, "end_s": NOW_S + 3660, "gpus": 8}))
+    past.catch_up(late, POLICY, back_s + 300)
+    assert late.asked == [(NOW_S - 600, back_s + 300)]
+    assert usage_at(past, back_s + 300)[0] == pytest.approx(8 * 3600 / (16 * 7 * 86400))
+
+
+def from_s_at(past: Past, now_s: int) -> int:
+    reading = reading_of(jobs_of({"job_id": 5}), NODES, now_s)
+    return past.look(look_at(reading, POLICY, Memory()).snapshot)["gpu"].from_s

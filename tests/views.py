@@ -75,7 +75,7 @@ def pool(name: str = "h100", **facts: Any) -> dict[str, Any]:
     share = FairShare()
     plain: dict[str, Any] = {
         "pool": name, "partitions": ["train", "interactive"], "resource": "gres/gpu", "capacity": 32,
-        "configured": 32, "free": 0, "place_grace_s": 60.0, "history_from_s": NOW_S - 86400,
+        "configured": 32, "free": 0, "place_grace_s": 60.0, "history_from_s": NOW_S - 86400, "capacity_from_s": NOW_S - 86400,
         "fairshare": {field: getattr(share, field) for field in FairShare.__dataclass_fields__ if field != "window"},
     }  # fmt: skip
     return plain | facts

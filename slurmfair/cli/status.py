@@ -10,7 +10,7 @@ from typing import Any
 
 from slurmfair.cli.records import meta, number
 from slurmfair.cli.terms import VERSION, Asked, Parser, Reply, Say
-from slurmfair.cli.text import amount, clock, printable, words
+from slurmfair.cli.text import Clock, amount, clock, printable, words
 
 
 @cache
@@ -81,6 +81,8 @@ def _pool_record(row: dict[str, Any], asked: Asked) -> dict[str, Any]:
     names = ("pool", "partitions", "resource", "capacity", "configured", "free")
     return {name: row[name] for name in names} | {
         "fairshare_enabled": row["fairshare"]["enabled"],
+        "history_from": number(row["history_from_s"]),
+        "capacity_from": number(row["capacity_from_s"]),
         "pending": _pending(row["pool"], asked),
     }
 
@@ -104,9 +106,17 @@ def _lines(asked: Asked, found: list[str]) -> Iterator[str]:
     yield f"Policy      {about.get('policy_file', '')}\n"
     for row in about["pools"]:
         yield _pool_line(row, asked)
+        yield _history_line(row, at)
     for pool, key, value, who, at_s in about["overrides"]:
         yield f"Override    {pool} {key}={value}, by {who} at {at(at_s)}\n"
     yield "".join(f"Warning     {printable(text)}\n" for text in warnings_of(about))
+
+
+def _history_line(row: dict[str, Any], at: Clock) -> str:
+    """Say since when the past is known; slurmdbd's events do not reach us, so capacity is known from our first look."""
+    since_s = max(row["history_from_s"], row["capacity_from_s"])
+    before = f"; capacity since {at(since_s)}, before that as it was then" if since_s > row["history_from_s"] else ""
+    return f"History     {row['pool']} since {at(row['history_from_s'])}{before}\n"
 
 
 def _pool_line(row: dict[str, Any], asked: Asked) -> str:

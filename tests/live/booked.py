@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from tests.lab import Lab
 
-FORMAT = "--format=JobIDRaw,Account,User,Partition,State,Start,End,ElapsedRaw,Suspended,AllocTRES"
+FORMAT = "--format=JobIDRaw,Account,State,Start,End,ElapsedRaw,AllocTRES"
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,16 +18,11 @@ class Booked:
 
     job_id: int
     account: str
-    user: str
     state: str
     start_s: int
     end_s: int
     elapsed_s: int  # without suspensions
     gpus: int
-
-    @property
-    def gpu_s(self) -> int:
-        return self.gpus * self.elapsed_s
 
 
 def booked(lab: Lab, now_s: int, since: str = "now-6hours") -> list[Booked]:
@@ -36,16 +31,15 @@ def booked(lab: Lab, now_s: int, since: str = "now-6hours") -> list[Booked]:
         ["env", "SLURM_TIME_FORMAT=%s", "sacct", "-a", "-D", "-X", "-P", "-n", "-S", since, FORMAT]
     )
     rows = [line.split("|") for line in found.stdout.splitlines()]
-    return [_booked(row, now_s) for row in rows if row[5].isdigit()]
+    return [_booked(row, now_s) for row in rows if row[3].isdigit()]
 
 
 def _booked(row: list[str], now_s: int) -> Booked:
-    job_id, account, user, _, state, start_s, end_s, elapsed_s, _, tres = row
+    job_id, account, state, start_s, end_s, elapsed_s, tres = row
     gpus = re.search(r"gres/gpu=(\d+)", tres)
     return Booked(
         int(job_id),
         account,
-        user,
         state,
         int(start_s),
         int(end_s) if end_s.isdigit() else now_s,
@@ -54,11 +48,11 @@ def _booked(row: list[str], now_s: int) -> Booked:
     )
 
 
-def gpu_s_by_account(runs: Iterable[Booked]) -> dict[str, int]:
-    """Return the GPU-seconds of each account."""
+def gpu_s_by_account(runs: Iterable[Booked], suspended: bool = False) -> dict[str, int]:
+    """Return the GPU-seconds of each account, with or without the time in which jobs were suspended."""
     found: dict[str, int] = defaultdict(int)
     for run in runs:
-        found[run.account] += run.gpu_s
+        found[run.account] += run.gpus * (run.end_s - run.start_s if suspended else run.elapsed_s)
     return dict(found)
 
 

@@ -1,0 +1,177 @@
+"""Our GPU-seconds are Slurm's: the ledger against sacct -D and sreport, through outages of everybody."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import time
+from datetime import datetime, timezone
+from pathlib import Path
+
+from slurmfair.config_file import parse_policy
+from slurmfair.history import Past
+from slurmfair.matching import quota_arrays
+from slurmfair.state import State
+from slurmfair.usage import allocated
+from tests.live.booked import Booked, booked, gpu_s_by_account
+from tests.live.site import STATE, Site
+
+POLICY = """
+version: 1
+cycle: {interval: {interval}}
+pools:
+  gpu:
+    partitions: [train, interactive]
+    resource: gres/gpu
+    policy: round_robin
+    quotas:
+      vision: {match: {accounts: [vision]}, deserved: 16}
+      llm:
+        deserved: 8
+        quotas:
+          pretrain: {match: {accounts: [llm-pretrain]}, weight: 2}
+          eval: {match: {accounts: [llm-eval]}}
+      speech: {match: {accounts: [speech]}, deserved: 8, limit: 24}
+"""
+QUOTA_OF = {"vision": "vision", "llm-pretrain": "llm.pretrain", "llm-eval": "llm.eval", "speech": "speech"}
+PEOPLE = {"ann": "vision", "cid": "llm-pretrain", "dora": "llm-eval", "eve": "speech"}
+HOUR_S = 3600
+
+
+class Day:
+    """Some hundred jobs of all kinds; what happens to single ones happens while the others run."""
+
+    def __init__(self, site: Site, seed: int) -> None:
+        self.site, self.chance = site, random.Random(seed)
+
+    def submit(self) -> dict[str, list[int]]:
+        """Submit about 130 runs of 1 to 3 s, and a few longer jobs to whom something will happen."""
+        found = {}
+        for user, account in PEOPLE.items():
+            base = [f"--account={account}"]
+            odd = [[*base, "--gpus=2", "--wrap=exec sleep 9"]] * 4
+            short = [
+                [*base, f"--gpus={self.chance.choice((1, 1, 1, 2, 3))}", self.sleep()] for _ in range(16)
+            ]
+            several = [[*base, "-N2", "--gres=gpu:2", self.sleep()] for _ in range(4)]
+            arrays = [[*base, "--gpus=1", f"--array=0-{last}", self.sleep()] for last in (4, 3)]
+            ids = self.site.lab.submit_many([*odd, *short, *several, *arrays], user=user)
+            found[user] = ids[: len(odd)]
+        return found
+
+    def sleep(self) -> str:
+        return f"--wrap=exec sleep {self.chance.randint(1, 3)}"
+
+    def pass_by(self) -> None:
+        """Let one day pass: of each user's odd jobs one is requeued, one cancelled, one suspended and resumed,
+        and one cancelled while it is suspended."""
+        odd = self.submit()
+        jobs = [job for mine in odd.values() for job in mine]
+        self.site.wait(lambda: len(self.site.starts(jobs)) == len(jobs), "the odd jobs run", 60)
+        time.sleep(1.5)
+        columns = list(zip(*odd.values(), strict=True))
+        self.control("requeue", columns[0])
+        self.site.end(*columns[1])
+        self.control("suspend", columns[2])
+        self.control("suspend", columns[3])
+        waiting = [one for one, job in self.site.jobs().items() if job.state == "PENDING"]
+        self.site.end(*waiting[-3:])
+        time.sleep(1.5)
+        self.control("resume", columns[2])
+        self.site.end(*columns[3])
+
+    def control(self, verb: str, ids: tuple[int, ...]) -> None:
+        """Let an administrator do something; a job may have ended meanwhile."""
+        for one in ids:
+            self.site.lab.run(["scontrol", verb, str(one)], check=False)
+
+    def over(self) -> None:
+        self.site.wait(lambda: not self.site.lab.job_ids(), "all jobs have ended", 120)
+
+
+def our_gpu_s(site: Site, folder: Path) -> dict[str, float]:
+    """Return the GPU-seconds of each leaf by the state file of a daemon that has stopped."""
+    copy = folder / "state.db"
+    shutil.copy(site.lab.path(f"{STATE}/state.db"), copy)
+    pool = parse_policy(POLICY.replace("{interval}", "1s"), "test").pools[0]
+    ledger = Past(State(copy)).pools["gpu"].ledger
+    quotas = quota_arrays(pool)
+    found = allocated(ledger, quotas, 0, int(time.time()) + HOUR_S)
+    return {path: float(found[row, 0]) for row, path in enumerate(quotas.path)}
+
+
+def reported(site: Site, runs: list[Booked]) -> dict[str, int]:
+    """Return what sreport says, the current hour rolled up as well."""
+    first_s = min(run.start_s for run in runs) // HOUR_S * HOUR_S
+    last_s = (max(run.end_s for run in runs) // HOUR_S + 1) * HOUR_S
+    since, until = (
+        datetime.fromtimestamp(at_s, tz=timezone.utc).strftime("%Y-%m-%dT%H:%M:%S")
+        for at_s in (first_s, last_s)
+    )
+    utc = {"TZ": "UTC"}
+    site.lab.run(["sacctmgr", "-i", "rollup", since, until], env=utc)
+    argv = ["sreport", "-P", "-n", "-t", "Seconds", "-T", "gres/gpu", "cluster", "AccountUtilizationByUser"]
+    rows = site.lab.run([*argv, f"Start={since}", f"End={until}"], env=utc).stdout.splitlines()
+    found: dict[str, int] = {}
+    for _, account, login, _, _, used in (row.split("|") for row in rows if row.count("|") == 5):
+        if login:
+            found[account] = found.get(account, 0) + int(used)
+    return found
+
+
+def test_gpu_seconds_equal_sacct_and_sreport_through_all_outages(site: Site, tmp_path: Path) -> None:
+    began_s = time.time()
+    site.write_policy(POLICY)
+    site.start()
+    site.wait_cycles(1)
+    Day(site, 1).pass_by()
+
+    site.stop()  # in the midst of what runs
+    Day(site, 2).pass_by()
+    site.start()
+
+    site.lab.stop_service("slurmdbd")
+    site.stop()
+    site.start()  # finds no accounting
+    Day(site, 3).pass_by()
+    assert "accounting does not answer" in site.daemon_log()
+    site.lab.start_service("slurmdbd")
+
+    day = Day(site, 4)
+    day.pass_by()
+    time.sleep(3)  # slurmctld saves late
+    site.lab.restart_service("slurmctld")
+    day.over()
+    site.stop()
+    site.start()  # reads accounting again, over what is known already
+    site.wait_cycles(1)
+    site.stop()
+
+    def ended() -> bool:
+        return all("RUNNING" not in run.state for run in booked(site.lab, 0))
+
+    site.wait(ended, "slurmdbd has heard of all ends")
+    site.start()
+    site.wait_cycles(1)
+    site.stop()
+    runs = booked(site.lab, int(time.time()))
+    mine = [run for run in runs if run.start_s >= began_s]
+    print(
+        f"{len(mine)} runs of {len({run.job_id for run in mine})} jobs, "
+        f"{sum(run.elapsed_s < run.end_s - run.start_s for run in mine)} suspended, in {time.time() - began_s:.0f} s"
+    )
+    states = {run.state.split()[0] for run in mine}
+    assert {"COMPLETED", "CANCELLED", "REQUEUED"} <= states, states
+    by_hand = gpu_s_by_account(runs)
+    ours = our_gpu_s(site, tmp_path)
+    print(f"sacct {by_hand}, sreport {reported(site, runs)}, ours {ours}")
+    assert {account: ours[path] for account, path in QUOTA_OF.items()} == {
+        account: by_hand[account] for account in QUOTA_OF
+    }
+    assert ours["llm"] == ours["llm.pretrain"] + ours["llm.eval"]
+    # sreport counts what a suspended job holds, sacct and we do not (SEMANTICS 7.1).
+    held = gpu_s_by_account(runs, suspended=True)
+    assert held != by_hand
+    assert {name: used for name, used in reported(site, runs).items() if name in QUOTA_OF} == {
+        account: held[account] for account in QUOTA_OF
+    }
