@@ -168,12 +168,11 @@ cdef inline double length_of(const Decay *decay, long long seconds) noexcept nog
 
 
 cdef inline void add(double *total, double value) noexcept nogil:
-    """Add to a number that is the sum of total[0] and the much smaller total[1]."""
+    """Add to total[0], and to total[1] what the addition rounds away."""
     cdef double after = total[0] + value
     cdef double taken = after - total[0]
-    cdef double low = total[1] + ((total[0] - (after - taken)) + (value - taken))
-    total[0] = after + low
-    total[1] = low - (total[0] - after)
+    total[1] += (total[0] - (after - taken)) + (value - taken)
+    total[0] = after
 
 
 cdef inline double least(double a, double b) noexcept nogil:
@@ -280,6 +279,8 @@ def sweep(const long long[::1] events, Py_ssize_t first, long long until, bint f
     cdef double weight = 1.0, sign
     cdef Decay decay
     cdef Tree tree
+    if parent.shape[0] == 0:
+        return first
     decay.half_life_s = half_life_s
     decay.shift = shift
     decay.far = &far[0]

@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 
 from slurmfair import __version__
-from slurmfair.cli import columns, explain, main, prio, share, status, top
+from slurmfair.cli import columns, explain, history, main, prio, share, status, top
 from slurmfair.cli.settings import parser as settings_parser
 from slurmfair.daemon import parser as daemon_parser
 from slurmfair.reporter import parser as reporter_parser
@@ -54,6 +54,7 @@ def commands() -> dict[str, Parser]:
         "set": settings_parser("set"),
         "unset": settings_parser("unset"),
         "top": top.parser(),
+        "history": history.parser(),
         "serve": reporter_parser(),
     }
     for name, (module, function, _) in main.OWN.items():

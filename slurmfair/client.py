@@ -56,9 +56,14 @@ def _alone(command: str, argv: list[str], err: DaemonUnreachable) -> int:
 
     code = answer_alone(command, argv)
     if code is None:
-        sys.stderr.write(f"{command}: error: {err}\n")
+        sys.stderr.write(f"{full_name(command)}: error: {err}\n")
         return EXIT_FAILED
     return code
+
+
+def full_name(command: str) -> str:
+    """Return what people type for a command of the reporter."""
+    return command if command.startswith("sf") else f"slurmfair {command}"
 
 
 def socket_path() -> str:

@@ -14,6 +14,7 @@ from slurmfair.model import Bools, Bytes, Change, Coded, Decision, Floats, Ints,
 from slurmfair.order import order_jobs, rank_order
 from slurmfair.placing import NOT_STUCK, recalled, remembered, unplaced
 from slurmfair.plan import Pending, Plan, plan_changes
+from slurmfair.promises import Promises, promised, promises_of
 from slurmfair.ranks import RankScale, looks_pinned, rank_scale
 from slurmfair.release import release
 from slurmfair.shares import Shares, shares_of
@@ -203,9 +204,10 @@ def _pool_cycle(
     pool, quotas = found.pool, found.quotas
     timers = advance(after_pause(memory.timers, pause_s), _seen(snapshot, pool), now_s)
     main_free = int(found.room.free[found.classes.main])
-    recall = recalled(memory.placing, snapshot.reading.jobs.job_id[found.entries.rows])
+    jobs, rows = snapshot.reading.jobs, found.entries.rows
+    recall = recalled(memory.placing, jobs.job_id[rows], jobs.tasks_waiting[rows])
     stuck = unplaced(recall, main_free, pool.place_grace_s, now_s)
-    queue, at = _queue(snapshot, found, timers, stuck)
+    queue, at = _queue(snapshot, found, timers, stuck, memory.promises)
     request = _request(found, queue)
     resources = list(quotas.resources)
     shares = shares_of(
@@ -240,7 +242,9 @@ def _pool_cycle(
         place=place,
         plan=plan,
         memory=PoolMemory(
-            after_pass(timers, at, decision), remembered(recall, stuck, let_go, main_free, now_s)
+            after_pass(timers, at, decision),
+            remembered(recall, stuck, let_go, main_free, now_s),
+            promises_of(queue, decision, pool),
         ),
     )
 
@@ -276,7 +280,9 @@ def _in_pool(snapshot: Snapshot, pool: Pool) -> Bools:
     return (snapshot.pool_of == index) & (snapshot.leaf_of >= 0)
 
 
-def _queue(snapshot: Snapshot, found: PoolSnapshot, timers: Remembered, stuck: Bools) -> tuple[Queue, Ints]:
+def _queue(
+    snapshot: Snapshot, found: PoolSnapshot, timers: Remembered, stuck: Bools, promises: Promises
+) -> tuple[Queue, Ints]:
     """Return the queue of a pass, and the row of each of its entries in the memory of timers."""
     jobs, entries = snapshot.reading.jobs, found.entries
     entry_id = jobs.job_id[entries.rows]
@@ -296,6 +302,7 @@ def _queue(snapshot: Snapshot, found: PoolSnapshot, timers: Remembered, stuck: B
         lane=jobs.gpu_type.codes[entries.rows],
         unplaced=stuck,
         leading_since_s=timers.leading_since_s[at],
+        promised=promised(promises, found.pool, entry_id, timers.first_attempt_s[at]),
     )
     return queue, at
 

@@ -29,6 +29,7 @@ from slurmfair.memory import Memory, load_memory, save_memory
 from slurmfair.model import Change
 from slurmfair.paths import DEFAULT_CONFIG, Paths, default_paths
 from slurmfair.publish import make_view
+from slurmfair.record import Record
 from slurmfair.slurm.cluster import Cluster
 from slurmfair.slurm.settings import Settings, findings
 from slurmfair.state import State, lock
@@ -37,7 +38,7 @@ from slurmfair.view import save as save_view
 log = logging.getLogger("slurmfaird")
 
 SETTINGS_EVERY_S = 60.0
-LONGEST_BACKOFF_S = 60.0
+LONGEST_BACKOFF_S = 15.0  # the gate holds new jobs meanwhile, so be back soon after Slurm is
 WRITING_SHARE = 0.5  # of the interval; what is left over is decided anew
 EXIT_FAILED, EXIT_REFUSED = 1, 2
 
@@ -87,6 +88,7 @@ class Daemon:
         self.state = state
         self.memory: Memory = load_memory(state)
         self.past = Past(state)
+        self.record = Record(options.paths.record)
         self.settings: Settings | None = None
         self.settings_read_s = float("-inf")
         self.cluster_warnings: list[str] = []
@@ -115,7 +117,9 @@ class Daemon:
         self.memory = cycle.memory_after(applied.done if applied else ())
         save_memory(self.state, self.memory)
         self._log_decisions(reading.now_s, applied)
-        save_view(make_view(cycle, applied, self._about(began_s)), self.options.paths.view)
+        view = make_view(cycle, applied, self._about(began_s))
+        save_view(view, self.options.paths.view)
+        self.record.note(view)
         self._beat(reading.now_s)
         self._log(cycle, applied, time.monotonic() - began_s)
         return cycle
@@ -136,7 +140,9 @@ class Daemon:
             return self.settings
         settings = self.cluster.settings()
         found = findings(settings, wishes_of(self.config))
-        fatal = [str(one) for one in found if one.severity == "error" and (self.settings is None or one.rights)]
+        fatal = [
+            str(one) for one in found if one.severity == "error" and (self.settings is None or one.rights)
+        ]
         if fatal and not self.options.shadow:
             raise SlurmRefused("\n".join(fatal))
         news = [str(one) for one in found if str(one) not in self.cluster_warnings]
@@ -166,10 +172,10 @@ class Daemon:
         }
 
     def _beat(self, now_s: int) -> None:
-        """Tell gate and guard that a cycle was healthy; a shadow must not open the gate's eyes."""
-        self.state.set_meta(last_cycle_s=str(now_s))
+        """Tell gate and guard that a cycle was healthy; a shadow has written nothing, so it must not keep them quiet."""
         if self.options.shadow:
             return
+        self.state.set_meta(last_cycle_s=str(now_s))
         partitions = " ".join(name for pool in self.config.pools for name in pool.partitions)
         fresh = self.options.paths.heartbeat.with_suffix(".new")
         fresh.write_text(f"{int(time.time())}\n{partitions}\n")

@@ -7,7 +7,7 @@ import json
 import os
 import pwd
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -16,10 +16,14 @@ from slurmfair import view as views
 from slurmfair.cli import commands
 from slurmfair.cli.terms import Asked, Reply
 from slurmfair.cli.text import words
+from slurmfair.client import full_name
 from slurmfair.decisions import newest
 from slurmfair.errors import SlurmfairError
+from slurmfair.model import FOREVER_S
 from slurmfair.paths import Paths
+from slurmfair.record import samples
 from slurmfair.reports import Caller
+from slurmfair.sharing import Answer, Answers
 from slurmfair.view import View
 
 NOT_UNDERSTOOD = "request not understood; ask with sfprio, sfshare or slurmfair of this release"
@@ -38,6 +42,7 @@ class Desk:
     reading: asyncio.Lock = field(default_factory=asyncio.Lock)
     names: dict[int, tuple[str, float]] = field(default_factory=dict)
     turns: dict[int, asyncio.Lock] = field(default_factory=dict)
+    answers: Answers = field(default_factory=Answers)
     parts: dict[int, View] = field(default_factory=dict)  # what each uid may see of the present view
 
     async def answer(self, line: bytes, uid: int) -> AsyncIterator[bytes]:
@@ -55,13 +60,12 @@ class Desk:
     async def _report(self, request: Mapping[str, Any], uid: int) -> AsyncIterator[bytes]:
         try:
             view, _ = await self._seen_by(uid)
-            if request.get("report") == "decisions":
-                n = request.get("n")
-                rows = await asyncio.to_thread(newest, self.paths.database, n if isinstance(n, int) else 20)
-                request = {**request, "decisions": rows}
+            if read := FROM_DISK.get(str(request.get("report"))):
+                rows = await asyncio.to_thread(read, self.paths, request)
+                request = {**request, "rows": rows}
             pieces = reports.answer(view, request, _age_s(view), away(view))
-            async for piece in self._pieces(uid, pieces):
-                yield piece.encode()
+            async for piece in self._pieces(uid, Answer(piece.encode() for piece in pieces)):
+                yield piece
         except SlurmfairError as err:
             yield json.dumps({"error": str(err)}).encode() + b"\n"
 
@@ -70,26 +74,28 @@ class Desk:
         try:
             view, caller = await self._seen_by(uid)
         except SlurmfairError as err:
-            reply = Reply(err=f"{command}: error: {err}\n", code=1)
-        else:
+            for frame in _framed(Reply(err=f"{full_name(command)}: error: {err}\n", code=1)):
+                yield frame
+            return
+        old = away(view)
+        key = None if old else _key(request, view, uid)
+        answer = self.answers.find(key)
+        if answer is None:
             asked = Asked(
                 argv=argv,
                 view=view,
                 caller=caller,
                 paths=self.paths,
                 age_s=_age_s(view),
-                away=away(view),
+                away=old,
                 environment=request["environment"],
                 terminal=request["terminal"],
                 width=request["width"],
             )
             reply = await self._replied(uid, command, asked)
-        if reply.err:
-            yield _frame(b"e", reply.err)
-        async for piece in self._pieces(uid, reply.out):
-            if piece:
-                yield _frame(b"o", piece)
-        yield b"x %d\n" % reply.code
+            answer = self.answers.add(key if reply.shared else None, _framed(reply))
+        async for frame in self._pieces(uid, answer):
+            yield frame
 
     async def _replied(self, uid: int, command: str, asked: Asked) -> Reply:
         """Return the reply; a command that writes to disk gets a thread, so that nobody waits for the disk."""
@@ -97,10 +103,17 @@ class Desk:
             return await asyncio.to_thread(commands.answer, command, asked)
         return await self._in_turn(uid, lambda: commands.answer(command, asked))
 
-    async def _pieces(self, uid: int, made: Iterable[str]) -> AsyncIterator[str]:
-        pieces = iter(made)
-        while (piece := await self._in_turn(uid, lambda: next(pieces, None))) is not None:
-            yield piece
+    async def _pieces(self, uid: int, answer: Answer) -> AsyncIterator[bytes]:
+        place = 0
+        while True:
+            if place < len(answer.pieces):
+                yield answer.pieces[place]
+                place = answer.taken(place)
+                await asyncio.sleep(0)
+            elif answer.done:
+                return
+            else:
+                await self._in_turn(uid, answer.make_next)
 
     async def _in_turn(self, uid: int, work: Callable[[], T]) -> T:
         """Do a small piece of work. Between two pieces for one user everybody else gets one done."""
@@ -129,6 +142,7 @@ class Desk:
             if self.view is None or mark != self.mark:
                 self.view = await asyncio.to_thread(views.load, self.paths.view)
                 self.mark, self.parts = mark, {}
+                self.answers.clear()
             return self.view
 
     async def _name(self, uid: int) -> str:
@@ -141,6 +155,24 @@ class Desk:
         name = await asyncio.to_thread(_name_of, uid)
         self.names[uid] = (name, time.monotonic() + NAME_KEPT_S)
         return name
+
+
+def _decisions(paths: Paths, request: Mapping[str, Any]) -> list[Any]:
+    return list(newest(paths.database, _whole(request.get("n"), 20)))
+
+
+def _history(paths: Paths, request: Mapping[str, Any]) -> list[Any]:
+    since_s = _whole(request.get("since_s"), 0)
+    return samples(
+        paths.record, str(request.get("pool", "")), str(request.get("quota", "")), since_s, FOREVER_S
+    )
+
+
+def _whole(value: Any, default: int) -> int:
+    return value if isinstance(value, int) and 0 <= value <= FOREVER_S else default
+
+
+FROM_DISK = {"decisions": _decisions, "history": _history}  # read in a thread: nobody waits for the disk
 
 
 def _request(line: bytes) -> dict[str, Any] | None:
@@ -170,6 +202,23 @@ def _command(request: dict[str, Any]) -> dict[str, Any] | None:
 
 def _texts(values: Iterable[Any]) -> bool:
     return not isinstance(values, (str, int, float)) and all(isinstance(value, str) for value in values)
+
+
+def _key(request: Mapping[str, Any], view: View, uid: int) -> Hashable:
+    """Return what the text of an answer depends on: the part of the view that is seen, who asks, and how."""
+    environment = tuple(sorted(request["environment"].items()))
+    who = 0 if request["command"][0] == "sfprio" else uid
+    return id(view), who, tuple(request["command"]), environment, request["terminal"], request["width"]
+
+
+def _framed(reply: Reply) -> Iterator[bytes]:
+    """Yield the frames of a reply."""
+    if reply.err:
+        yield _frame(b"e", reply.err)
+    for piece in reply.out:
+        if piece:
+            yield _frame(b"o", piece)
+    yield b"x %d\n" % reply.code
 
 
 def _frame(kind: bytes, text: str) -> bytes:

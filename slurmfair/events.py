@@ -14,6 +14,7 @@ from slurmfair.steps import CAPACITY, Steps
 
 STEP_CODES = 1 << 30  # as in the kernel
 HALF = 1 << 31
+ROOM = 1 << 14  # places in a log for what is to come
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,32 +33,49 @@ def event_keys(time_s: Ints, code: Ints | Codes, origin_s: int) -> Ints:
     return (np.maximum(time_s - origin_s, 0) << 32) | (code + np.int64(HALF))
 
 
-def all_events(ledger: Ledger, origin_s: int, until_s: int) -> Ints:
-    """Return what matters after the origin and happens until `until_s`, in the order of time."""
-    return _events(ledger, (ledger.open, ledger.recent, ledger.closed), origin_s, UNSET_S, until_s)
+def all_events(ledger: Ledger, steps: StepTable, origin_s: int, until_s: int) -> tuple[Ints, int]:
+    """Return what matters after the origin and happens until `until_s`, in the order of time.
+
+    The events are the first so many of the array, behind them is room for more.
+    """
+    tables = (ledger.open, ledger.recent, ledger.closed)
+    room = ROOM + len(ledger) // 8
+    events, n = _unordered(ledger, tables, steps, origin_s, UNSET_S, until_s, room)
+    return _in_order(events, n), n
 
 
-def fresh_events(ledger: Ledger, origin_s: int, after_s: int, until_s: int) -> Ints:
+def fresh_events(ledger: Ledger, steps: StepTable, origin_s: int, after_s: int, until_s: int) -> Ints:
     """Return what happened after `after_s`, which must not be more than an hour ago, in the order of time."""
-    return _events(ledger, (ledger.open, ledger.recent), origin_s, after_s, until_s)
+    events, n = _unordered(ledger, (ledger.open, ledger.recent), steps, origin_s, after_s, until_s, 0)
+    return _in_order(events, n)[:n]
 
 
-def _events(ledger: Ledger, tables: tuple[Runs, ...], origin_s: int, after_s: int, until_s: int) -> Ints:
-    pauses = _pause_events(ledger, origin_s, after_s, until_s)
-    out = np.empty(2 * sum(map(len, tables)) + len(pauses), dtype=np.int64)
+def _unordered(
+    ledger: Ledger,
+    tables: tuple[Runs, ...],
+    steps: StepTable,
+    origin_s: int,
+    after_s: int,
+    until_s: int,
+    room: int,
+) -> tuple[Ints, int]:
+    others = np.append(
+        _pause_events(ledger, origin_s, after_s, until_s), _step_events(steps, origin_s, after_s, until_s)
+    )
+    events = np.empty(2 * sum(map(len, tables)) + len(others) + room, dtype=np.int64)
     n = 0
     for runs in tables:
-        n += run_events(runs.key, runs.end_s, runs.holding, origin_s, after_s, until_s, out[n:])
-    out[n : n + len(pauses)] = pauses
-    return in_order(out[: n + len(pauses)])
+        n += run_events(runs.key, runs.end_s, runs.holding, origin_s, after_s, until_s, events[n:])
+    events[n : n + len(others)] = others
+    return events, n + len(others)
 
 
-def in_order(events: Ints) -> Ints:
-    """Return the events in the order of time."""
-    if len(events) == 0:
+def _in_order(events: Ints, n: int) -> Ints:
+    """Return an array of the same length with the first n events in the order of time."""
+    if n == 0:
         return events
     spare = np.empty_like(events)
-    return spare if sort_events(events, spare) else events
+    return spare if sort_events(events[:n], spare[:n]) else events
 
 
 def _pause_events(ledger: Ledger, origin_s: int, after_s: int, until_s: int) -> Ints:
@@ -116,6 +134,6 @@ def exactly(amounts: Floats) -> Floats:
     return np.asarray(np.ldexp(np.rint(np.ldexp(amounts, 36)), -36))
 
 
-def step_events(table: StepTable, origin_s: int, after_s: int, until_s: int) -> Ints:
+def _step_events(table: StepTable, origin_s: int, after_s: int, until_s: int) -> Ints:
     rows = np.flatnonzero((table.time_s > after_s) & (table.time_s <= until_s) & (table.node >= -1))
     return event_keys(table.time_s[rows], STEP_CODES + rows, origin_s)

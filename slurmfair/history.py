@@ -22,7 +22,7 @@ from slurmfair.runs import Pauses, run_keys
 from slurmfair.slurm.cluster import Cluster
 from slurmfair.snapshot import PoolSnapshot, Snapshot
 from slurmfair.state import State
-from slurmfair.steps import CAPACITY, NO_STEPS, Steps, noted, steps_of
+from slurmfair.steps import CAPACITY, NO_STEPS, Steps, forgotten_steps, noted, steps_of
 from slurmfair.usage import History, advance, trusted, usage
 from slurmfair.windows import window_start
 
@@ -224,6 +224,10 @@ class Past:
             window_s = now_s - window_start(pool.pool.fairshare.window, now_s)
             before_s = now_s - 2 * max(window_s, 86400)
             past.ledger = forgotten(past.ledger, before_s)
+            steps = forgotten_steps(past.steps, before_s)
+            if steps is not past.steps:
+                past.steps = steps
+                self._keep_steps(pool.pool.name, steps)
             self.state.forget_runs(self.state.number_of(pool.pool.name), before_s)
         self.forgot_s = now_s
 

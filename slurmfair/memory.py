@@ -9,6 +9,7 @@ import numpy as np
 
 from slurmfair.model import Bools, Ints
 from slurmfair.placing import Placing, nothing_placed
+from slurmfair.promises import Promises, nothing_promised
 from slurmfair.state import State
 from slurmfair.timers import Remembered, Seen, nothing_remembered
 
@@ -17,6 +18,7 @@ from slurmfair.timers import Remembered, Seen, nothing_remembered
 class PoolMemory:
     timers: Remembered = field(default_factory=nothing_remembered)
     placing: Placing = field(default_factory=nothing_placed)
+    promises: Promises = field(default_factory=nothing_promised)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,8 @@ COLUMNS = (
     "order_s", "waiting_since_s", "first_attempt_s", "leading_since_s",
 )  # fmt: skip
 KEY = 2
-PLACING, PLACING_COLUMNS = "placing", ("pool", "entry_id", "since_s", "stuck_free")
+PLACING, PLACING_COLUMNS = "placing", ("pool", "entry_id", "since_s", "stuck_free", "tasks")
+PROMISED, PROMISED_COLUMNS = "promised", ("pool", "entry_id")
 
 
 def load_memory(state: State) -> Memory:
@@ -46,9 +49,12 @@ def load_memory(state: State) -> Memory:
     last = state.meta("last_cycle_s")
     entries = state.load_rows(TABLE, COLUMNS, KEY)
     placing = state.load_rows(PLACING, PLACING_COLUMNS, KEY)
+    promised = state.load_rows(PROMISED, PROMISED_COLUMNS, KEY)
     pools = {
         state.name_of(int(pool)): PoolMemory(
-            _remembered(state, entries[entries[:, 0] == pool]), _placing(placing[placing[:, 0] == pool])
+            _remembered(state, entries[entries[:, 0] == pool]),
+            _placing(placing[placing[:, 0] == pool]),
+            Promises(promised[promised[:, 0] == pool, 1]),
         )
         for pool in np.unique(entries[:, 0])
     }
@@ -59,8 +65,11 @@ def save_memory(state: State, memory: Memory) -> int:
     """Write what changed; return how many rows that were."""
     entries = [_rows(state, name, pool.timers) for name, pool in memory.pools.items()]
     placing = [_placing_rows(state, name, pool.placing) for name, pool in memory.pools.items()]
-    return state.save_rows(TABLE, COLUMNS, KEY, _stacked(entries, len(COLUMNS))) + state.save_rows(
-        PLACING, PLACING_COLUMNS, KEY, _stacked(placing, len(PLACING_COLUMNS))
+    promised = [_promised_rows(state, name, pool.promises) for name, pool in memory.pools.items()]
+    return (
+        state.save_rows(TABLE, COLUMNS, KEY, _stacked(entries, len(COLUMNS)))
+        + state.save_rows(PLACING, PLACING_COLUMNS, KEY, _stacked(placing, len(PLACING_COLUMNS)))
+        + state.save_rows(PROMISED, PROMISED_COLUMNS, KEY, _stacked(promised, len(PROMISED_COLUMNS)))
     )
 
 
@@ -115,8 +124,14 @@ def _flags(column: Ints) -> Bools:
 
 def _placing_rows(state: State, pool: str, placing: Placing) -> Ints:
     number = np.full(len(placing.entry_id), state.number_of(pool))
-    return np.stack([number, placing.entry_id, placing.since_s, placing.stuck_free], axis=1)
+    columns = [number, placing.entry_id, placing.since_s, placing.stuck_free, placing.tasks]
+    return np.stack(columns, axis=1)
 
 
 def _placing(rows: Ints) -> Placing:
-    return Placing(rows[:, 1].copy(), rows[:, 2].copy(), rows[:, 3].copy())
+    return Placing(*(rows[:, column].copy() for column in range(1, len(PLACING_COLUMNS))))
+
+
+def _promised_rows(state: State, pool: str, promises: Promises) -> Ints:
+    number = np.full(len(promises.entry_id), state.number_of(pool))
+    return np.stack([number, promises.entry_id], axis=1)

@@ -27,6 +27,11 @@ class Paths:
         return self.state_dir / "view.npz"
 
     @property
+    def record(self) -> Path:
+        """Samples of shares over time, see record.py."""
+        return self.state_dir / "shares.db"
+
+    @property
     def socket(self) -> Path:
         return self.run_dir / "socket"
 

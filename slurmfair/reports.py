@@ -97,14 +97,29 @@ def _dumped(value: Any) -> str:
 
 def decisions(view: View, request: Request) -> Iterator[str]:
     """Return the decisions that were read from the state file, of jobs that the caller may see."""
-    rows = request.get("decisions", ())
+    rows = request["rows"]
     if "hidden" in view.about:
         known = set(view.jobs["job_id"].tolist())
         rows = [row for row in rows if row[1] in known]
     yield _dumped(rows)
 
 
-REPORTS: dict[str, Report] = {"jobs": jobs, "quotas": quotas, "status": status, "decisions": decisions}
+def history(view: View, request: Request) -> Iterator[str]:
+    """Return the samples that were read from the record of shares; quotas are nobody's secret."""
+    rows = request["rows"]
+    yield "["
+    for first in range(0, len(rows), 500):
+        yield ("," if first else "") + _dumped(rows[first : first + 500])[1:-1]
+    yield "]"
+
+
+REPORTS: dict[str, Report] = {
+    "jobs": jobs,
+    "quotas": quotas,
+    "status": status,
+    "decisions": decisions,
+    "history": history,
+}
 
 
 def answer(view: View, request: Request, age_s: float, away: str) -> Iterator[str]:

@@ -12,7 +12,7 @@ from slurmfair.model import GPU, Bools, Ints, JobTable, Masks, NodeTable, Room
 MAX_CLASSES = 64  # bits of a mask
 ANY = ""  # the type of a part that is a whole node
 
-Key = tuple[frozenset[str], str, int]
+Key = tuple[tuple[str, ...], str, int, tuple[str, ...]]  # partitions, type, size, all types of the node
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class NodeClasses:
     main: int  # the resource that is divided, an index into RESOURCES
     partitions: tuple[frozenset[str], ...]
     gpu_type: tuple[str, ...]
-    mixed: tuple[bool, ...]  # a part of a node with several types
+    node_types: tuple[frozenset[str], ...]  # all types of the nodes that the parts belong to
     of_part: Ints  # class of each part
     total: Ints  # shape (n_parts,): main resource
     free: Ints
@@ -50,7 +50,6 @@ class NodeClasses:
 @dataclass(frozen=True, slots=True)
 class _Part:
     key: Key
-    mixed: bool
     total: int
     free: int
     usable: bool
@@ -63,7 +62,7 @@ def node_classes(pool: Pool, nodes: NodeTable) -> NodeClasses:
     own = frozenset(pool.partitions)
     mine = [i for i, partitions in enumerate(nodes.partitions) if partitions & own]
     parts = [part for i in mine for part in _parts(nodes, i, own, main)]
-    keys = sorted({part.key for part in parts}, key=lambda key: (sorted(key[0]), key[1], key[2]))
+    keys = sorted({part.key for part in parts})
     index = {key: min(i, MAX_CLASSES - 1) for i, key in enumerate(keys)}
     kept = keys[:MAX_CLASSES]
     of_part = np.asarray([index[part.key] for part in parts], dtype=np.int64)
@@ -78,9 +77,9 @@ def node_classes(pool: Pool, nodes: NodeTable) -> NodeClasses:
     left = np.maximum(0, nodes.total[chosen] - nodes.used[chosen])
     return NodeClasses(
         main=main,
-        partitions=tuple(key[0] for key in kept),
+        partitions=tuple(frozenset(key[0]) for key in kept),
         gpu_type=tuple(key[1] for key in kept),
-        mixed=tuple(any(p.mixed for p in parts if p.key == key) for key in kept),
+        node_types=tuple(frozenset(key[3]) for key in kept),
         of_part=of_part,
         total=np.asarray([part.total for part in parts], dtype=np.int64),
         free=np.asarray([part.free for part in parts], dtype=np.int64),
@@ -93,17 +92,18 @@ def node_classes(pool: Pool, nodes: NodeTable) -> NodeClasses:
 
 
 def _parts(nodes: NodeTable, i: int, own: frozenset[str], main: int) -> list[_Part]:
-    partitions = nodes.partitions[i] & own
+    partitions = tuple(sorted(nodes.partitions[i] & own))
     usable = bool(nodes.free[i])
-    types = nodes.gpu_types[i]
+    types = nodes.gpu_types[i] if main == GPU else ()
+    names = tuple(kind for kind, _ in types)
     total, used = int(nodes.total[i, main]), int(nodes.used[i, main])
-    name = types[0][0] if main == GPU and len(types) == 1 else ANY
-    whole = _Part((partitions, name, total), len(types) > 1, total, max(0, total - used), usable, i)
-    if main != GPU or len(types) < 2:
+    name = names[0] if len(names) == 1 else ANY
+    whole = _Part((partitions, name, total, names), total, max(0, total - used), usable, i)
+    if len(names) < 2:
         return [whole]
     taken = dict(nodes.gpu_used[i])
     return [whole] + [
-        _Part((partitions, kind, count), True, count, max(0, count - taken.get(kind, 0)), usable, i)
+        _Part((partitions, kind, count, names), count, max(0, count - taken.get(kind, 0)), usable, i)
         for kind, count in types
     ]
 
@@ -122,13 +122,21 @@ def class_masks(pool: Pool, classes: NodeClasses, jobs: JobTable) -> Masks:
 
 def _mask(pool: Pool, classes: NodeClasses, partitions: str, gpu_type: str) -> int:
     asked = frozenset(partitions.split(",")) & frozenset(pool.partitions)
-    mask = 0
-    for c, (where, kind) in enumerate(zip(classes.partitions, classes.gpu_type, strict=True)):
-        typed_part = classes.mixed[c] and kind != ANY
-        by_type = classes.main == GPU and (gpu_type != ANY or typed_part)
-        if where & asked and (kind == gpu_type or not by_type):
-            mask |= 1 << c
-    return mask
+    types = frozenset(gpu_type.split(",")) if gpu_type and classes.main == GPU else frozenset()
+    reached = [c for c, where in enumerate(classes.partitions) if where & asked]
+    suited = [c for c in reached if _suits(classes, c, types)]
+    if not suited and len(types) > 1:  # no node has them all: spread over nodes of one type each
+        suited = [c for c in reached if classes.gpu_type[c] in types]
+    return sum(1 << c for c in suited)
+
+
+def _suits(classes: NodeClasses, c: int, types: frozenset[str]) -> bool:
+    """Whether one node of the class can serve a job that asks for these GPU types, none of them for any."""
+    several = len(classes.node_types[c]) > 1
+    whole = not several or classes.gpu_type[c] == ANY
+    if len(types) == 1:
+        return classes.gpu_type[c] in types
+    return whole and types <= classes.node_types[c]
 
 
 def room_of(pool: Pool, classes: NodeClasses) -> Room:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -148,6 +149,6 @@ def load(path: Path) -> View:
         with np.load(path, allow_pickle=False) as archive:
             head = json.loads(archive["head"].tobytes())
             jobs = {name[4:]: archive[name] for name in archive.files if name.startswith("job.")}
-    except (OSError, ValueError, KeyError) as err:
+    except (OSError, ValueError, KeyError, BadZipFile) as err:
         raise DaemonUnreachable(f"{path}: no decision published yet ({err}); is slurmfaird running?") from err
     return View(head["about"], jobs, head["texts"], head["quotas"])

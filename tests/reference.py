@@ -36,6 +36,7 @@ class Entry:
     classes: frozenset[int]
     gpu_type: int
     unplaced: bool
+    promised: bool
     outcome: Outcome = Outcome.BEHIND
     starts: int = 0
     attempt: int = -1
@@ -45,6 +46,7 @@ class Entry:
     reserved: bool = False
     may_start: int = 0
     failed: bool = False  # in this pass
+    leads: bool = False  # first of its low lane at the cap when the pass begins
     reason: Outcome | None = None  # of that
 
     @property
@@ -110,8 +112,15 @@ class Pass:
             for have, owed in zip(self.wants(entry, q), self.entitlement[q], strict=True)
         )
 
+    def deserves(self, entry: Entry) -> bool:
+        return all(
+            have <= deserved
+            for q in self.path(entry.leaf)
+            for have, deserved in zip(self.wants(entry, q), self.quotas.deserved[q].tolist(), strict=True)
+        )
+
     def key(self, quota: int, entry: Entry) -> tuple[bool, bool, int, float, int, str]:
-        """Return the key of SEMANTICS 5, (a) to (f), smaller first."""
+        """Return the key of SEMANTICS 5, (a) to (f), smaller first; what was promised is within F and first there."""
         have = self.wants(entry, quota)
         deserved = [float(d) for d in self.quotas.deserved[quota]]
         share = self.fair_share[quota]
@@ -119,9 +128,9 @@ class Pass:
         ratios = [h / m if m > 0 else (NO_SHARE if h > 0 else 0.0) for h, m in zip(have, most, strict=True)]
         return (
             any(h > d for h, d in zip(have, deserved, strict=True)),
-            any(h > f for h, f in zip(have, share, strict=True)),
+            not entry.promised and any(h > f for h, f in zip(have, share, strict=True)),
             -int(self.quotas.priority[quota]),
-            max(ratios) if any(m > 0 for m in most) else NO_SHARE,
+            0.0 if entry.promised else max(ratios) if any(m > 0 for m in most) else NO_SHARE,
             entry.order_s,
             self.quotas.path[quota],
         )
@@ -186,7 +195,22 @@ class Pass:
 
     def guarded(self, entry: Entry) -> bool:
         guard_s = self.policies[entry.leaf].starvation_guard_s
-        return guard_s > 0 and entry.starts == 0 and self.expired(entry.leading_since_s, guard_s)
+        return entry.leads and entry.starts == 0 and self.expired(entry.leading_since_s, guard_s)
+
+    def find_leader(self, leaf: int) -> None:
+        policy = self.policies[leaf]
+        low = [e for e in self.in_order(leaf) if not self.is_high(e)]
+        if policy.name == "intelligent" and policy.starvation_guard_s > 0 and low:
+            low[0].leads = low[0].effective >= min(policy.aging_cap, policy.high_threshold - 1)
+
+    def leading_since(self, entry: Entry) -> int:
+        """Return since when the entry leads after the pass."""
+        for other in self.entries:
+            other.leads = False
+        self.find_leader(entry.leaf)
+        if not entry.leads:
+            return UNSET_S
+        return self.now_s if entry.starts or entry.leading_since_s == UNSET_S else entry.leading_since_s
 
     def candidate(self, leaf: int) -> Entry | None:
         """Return the first entry of the window that has not failed yet."""
@@ -249,7 +273,9 @@ class Pass:
 
     def held_back(self, entry: Entry) -> bool:
         others = [r for r in self.reservations if r.leaf != entry.leaf and r.classes & entry.classes]
-        if self.entitled(entry) or not self.could_take(entry, others):
+        if entry.promised or not self.could_take(entry, others):
+            return False
+        if self.entitled(entry) and (self.deserves(entry) or not any(holder.promised for holder in others)):
             return False
         if self.running is None or not self.fairshare.backfill_under_reservation:
             return True
@@ -323,7 +349,7 @@ class Pass:
         self.someone_failed = True
         if (
             self.fairshare.enforce == "holdback"
-            and (starved or self.entitled(entry))
+            and (starved or entry.promised or self.entitled(entry))
             and all(holder.leaf != entry.leaf for holder in self.reservations)
             and self.room_for_reservation(entry)
         ):
@@ -344,6 +370,7 @@ class Pass:
         for leaf in range(len(self.quotas)):
             for position, entry in enumerate(self.in_order(leaf), 1):
                 entry.position = position
+            self.find_leader(leaf)
         attempts = count()
         while (entry := self.best(-1)) is not None:
             entry.attempt = next(attempts)
@@ -401,6 +428,7 @@ def entries_of(queue: Queue) -> list[Entry]:
             classes=classes_of(queue.classes[row]),
             gpu_type=int(queue.lane[row]),
             unplaced=bool(queue.unplaced[row]),
+            promised=queue.promised is not None and bool(queue.promised[row]),
         )
         for row in range(len(queue))
     ]

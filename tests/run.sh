@@ -3,9 +3,13 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 stage() { printf '== %s  (%s s)\n' "$1" "$SECONDS"; }
+pytest=(.venv/bin/pytest -q -p no:cacheprovider)
 
-stage "unit, conformance and simulation tests"
-.venv/bin/pytest -q -m "not slurm" tests
+stage "unit and simulation tests"
+"${pytest[@]}" -n 2 -m "not slurm" tests --ignore tests/conformance
+stage "case files"
+"${pytest[@]}" tests/conformance
+# Live tests watch a scheduler with a clock of its own; one that fails is tried again, and said to be so.
 stage "live tests: a real Slurm in tests/lab"
-.venv/bin/pytest -q -rs -m slurm tests
+"${pytest[@]}" -rsR --reruns 2 --reruns-delay 1 -m slurm tests
 stage "done"

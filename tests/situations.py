@@ -291,7 +291,7 @@ def waits_for_another_job() -> Situation:
 
 @situation
 def dependency_has_failed() -> Situation:
-    return Situation(_lonely(Standing.CANNOT_RUN, reason="DependencyNeverSatisfied"))
+    return Situation(_lonely(Standing.INELIGIBLE, dependent=1, reason="DependencyNeverSatisfied"))
 
 
 @situation

@@ -145,6 +145,7 @@ def queues(draw: st.DrawFn, leaves: list[int], n_kinds: int, most: int = 12) -> 
         leading_since_s=np.where(
             column(draw, st.integers(0, 1), n) == 0, UNSET_S, NOW_S - column(draw, times, n)
         ),
+        promised=column(draw, st.sampled_from([0, 0, 0, 1]), n, np.bool_),
     )
 
 
@@ -221,4 +222,20 @@ def contended(draw: st.DrawFn) -> PoolCase:
         entitlement=np.repeat(owed[:, None], resources, axis=1),
         fairshare=replace(case.fairshare, enforce="holdback"),
         running=draw(st.none() | runnings(len(case.room.shape))),
+    )
+
+
+@st.composite
+def ageing(draw: st.DrawFn) -> PoolCase:
+    """Return a pool of Intelligent quotas with a starvation guard in which nearly everything is at the cap."""
+    case = draw(pools())
+    policies = tuple(
+        replace(policy, name="intelligent", starvation_guard_s=100.0, aging_cap=draw(st.sampled_from([3, 6])))
+        for policy in case.policies
+    )
+    n = len(case.queue)
+    return replace(
+        case,
+        policies=policies,
+        queue=replace(case.queue, job_priority=column(draw, st.sampled_from([5, 6, 5, 6, 8]), n)),
     )

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from slurmfair.fairshare import divided, fair_shares, rounded, scaled
 from slurmfair.model import Floats, Quotas
 from tests import reference_share as reference
+from tests import small_pool
+from tests.small_pool import job, one_kind
 from tests.trees import Q, column, division_of, quotas_of, shares
 
 
@@ -244,6 +246,22 @@ def test_case_10_no_capacity_is_no_share() -> None:
     assert not division.overcommitted
 
 
+def test_case_16_a_burst_is_charged_as_it_is_ordered_and_leaves_no_residue() -> None:
+    owed = shares(10, Q("a", wants=100), Q("b", wants=5))
+    assert owed == about(5, 5)
+    pool = one_kind({"a": small_pool.Q(share=owed[0]), "b": small_pool.Q(share=owed[1])}, 10)
+    burst = [job(f"a{n:03}", "a", 1, order_s=n) for n in range(100)]
+    late = [job(f"b{n}", "b", 1, order_s=500) for n in range(5)]
+    first = pool.decide(*burst, *late)
+    assert (first.allocated("a"), first.allocated("b")) == (5, 5)
+    cancelled = [one for one in burst if one.name != "a000"]
+    for _ in range(1000):
+        again = pool.decide(*cancelled, *late)
+    assert (again.allocated("a"), again.allocated("b")) == (5, 5)
+    nobody = pool.decide(*late)
+    assert (nobody.allocated("a"), nobody.allocated("b")) == (0, 5)
+
+
 def test_case_26_demand_scales_what_is_shown_not_what_is_used() -> None:
     org, prot = Q("org", deserved=6, wants=6), Q("prot", deserved=4, wants=2)
     division = division_of(7, org, prot)
@@ -377,12 +395,14 @@ def slow(rows: Sequence[Q]) -> list[reference.Node]:
     ]
 
 
+@settings(deadline=None)
 @given(trees(), few, strengths)
 def test_the_kernel_agrees_with_the_slow_model(rows: list[Q], capacity: float, k: float) -> None:
     expected = reference.division(slow(rows), Fraction(capacity), Fraction(k))
     assert shares(capacity, *rows, k=k) == about(*(expected[q.name] for q in rows))
 
 
+@settings(deadline=None)
 @given(trees(), few, strengths)
 def test_whole_units_agree_with_the_slow_model_of_kai(rows: list[Q], capacity: float, k: float) -> None:
     expected = reference.kai_division(slow(rows), Fraction(capacity), Fraction(k))
@@ -390,6 +410,7 @@ def test_whole_units_agree_with_the_slow_model_of_kai(rows: list[Q], capacity: f
     assert got == pytest.approx([float(expected[q.name]) for q in rows], rel=1e-9, abs=1e-9)
 
 
+@settings(deadline=None)
 @given(trees(), few, strengths)
 def test_shares_never_add_up_to_more_than_there_is(rows: list[Q], capacity: float, k: float) -> None:
     division = division_of(capacity, *rows, k=k)
@@ -402,12 +423,14 @@ def test_shares_never_add_up_to_more_than_there_is(rows: list[Q], capacity: floa
         assert given_out <= amount + short + 1e-9
 
 
+@settings(deadline=None)
 @given(trees(), few, strengths)
 def test_nobody_gets_more_than_he_wants_or_may_have(rows: list[Q], capacity: float, k: float) -> None:
     for q, share in zip(rows, shares(capacity, *rows, k=k), strict=True):
         assert 0 <= share <= min(q.wants, q.limit)
 
 
+@settings(deadline=None)
 @given(trees(), few, strengths)
 def test_nothing_is_left_over_while_a_quota_with_weight_wants_more(
     rows: list[Q], capacity: float, k: float
@@ -423,6 +446,7 @@ def test_nothing_is_left_over_while_a_quota_with_weight_wants_more(
     assert not top or not hungry or left <= 1e-9
 
 
+@settings(deadline=None)
 @given(st.data(), trees(), few, strengths)
 def test_the_order_of_the_quotas_does_not_matter(
     data: st.DataObject, rows: list[Q], capacity: float, k: float
@@ -434,6 +458,7 @@ def test_the_order_of_the_quotas_does_not_matter(
     assert shares(capacity, *shuffled, k=k) == about(*(expected[q.name] for q in shuffled))
 
 
+@settings(deadline=None)
 @given(st.data(), trees(), few, strengths)
 def test_the_order_of_the_quotas_does_not_matter_for_whole_units(
     data: st.DataObject, rows: list[Q], capacity: float, k: float
@@ -452,6 +477,7 @@ def test_the_order_of_the_quotas_does_not_matter_for_whole_units(
     assert by_name(order) == pytest.approx(by_name(range(len(rows))), rel=1e-12)
 
 
+@settings(deadline=None)
 @given(trees(), few, strengths)
 def test_rounding_moves_no_share_by_a_unit_and_keeps_the_sums(
     rows: list[Q], capacity: float, k: float
@@ -464,7 +490,7 @@ def test_rounding_moves_no_share_by_a_unit_and_keeps_the_sums(
     assert whole[top].sum() == np.floor(share[top].sum() + 1e-9)
 
 
-@settings(max_examples=20)
+@settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_shares_are_finite_whatever_the_use(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slurmfair.config import FairShare, Window
-from slurmfair.ledger import FEW, NEVER_S, RECENT_S, Ledger, Rows, forgotten, ledger_of
+from slurmfair.draft import FEW
+from slurmfair.ledger import NEVER_S, RECENT_S, Ledger, Rows, forgotten, ledger_of, moves, renamed
 from slurmfair.model import GPU, RESOURCES, UNSET_S
 from slurmfair.reads import Phase, Records, Sightings, merge_live, merge_records, sightings
 from slurmfair.runs import NO_HOLDINGS, run_keys, with_holdings
@@ -434,6 +435,7 @@ def lives(draw: st.DrawFn) -> list[Life]:
     return found
 
 
+@settings(deadline=None)
 @given(
     lives(),
     st.lists(st.integers(0, 2600), min_size=1, max_size=30, unique=True),
@@ -464,6 +466,7 @@ def test_late_partial_and_overlapping_reads_end_at_the_truth(
     assert gpu_seconds(book, 9000) == sum(job.gpu_seconds() for job in jobs)
 
 
+@settings(deadline=None)
 @given(lives(), st.lists(st.integers(0, 2600), min_size=2, max_size=25, unique=True))
 def test_the_history_follows_every_correction_of_the_ledger(jobs: list[Life], looks: list[int]) -> None:
     quotas, steps = quotas_of([Q("a", deserved=3), Q("b", deserved=2)]), gpu_steps(40)
@@ -477,3 +480,16 @@ def test_the_history_follows_every_correction_of_the_ledger(jobs: list[Life], lo
         full = advance(None, book, steps, quotas, fairshare, T0_S + now)[1]
         for name in ("allocated", "over_quota", "surplus", "held"):
             np.testing.assert_allclose(getattr(got, name), getattr(full, name), rtol=1e-9, atol=0)
+
+
+def test_a_quota_that_moves_takes_its_runs_along() -> None:
+    before, after = ("a", "a.eval", "b", "c.x", "d.x"), ("a", "b", "b.eval", "e.x")
+    assert moves(before, after) == {"a.eval": "b.eval"}  # which x became e.x cannot be told
+    assert moves(after, after) == {}
+    book = look(EMPTY, 10, Seen(1, 0), Seen(2, 0, quota="b"))
+    moved = renamed(book, {"a": "b.a"})
+    assert everything(moved).path == ("b.a", "b")
+    assert moved.altered_since(book.version) == 0
+    assert renamed(book, {"z": "y"}) is book
+    quotas = quotas_of([Q("b"), Q("b.a", parent="b")])
+    assert allocated(moved, quotas, T0_S, T0_S + 10)[:, 0].tolist() == [20, 10]

@@ -499,5 +499,11 @@ def test_columns_that_do_not_fit_together_are_refused() -> None:
         attempt(queue=replace(queue, leaf=np.array([3], np.int32)))
     with pytest.raises(ValueError, match="before its children"):
         attempt(quotas=replace(tree, parent=np.array([2, -1, 1], np.int32)))
+    with pytest.raises(ValueError, match="entitlement must hold"):
+        attempt(entitlement=np.zeros((3, 2)))
+    with pytest.raises(ValueError, match="2 rows in nodes for 1 entries"):
+        attempt(queue=replace(queue, nodes=np.ones(2, np.int64)))
+    with pytest.raises(ValueError, match="needs a task"):
+        attempt(queue=replace(queue, tasks=np.zeros(1, np.int64)))
     with pytest.raises(ValueError, match="65 classes"):
         attempt(room=replace(pool.room(), shape=np.zeros((65, 2), np.int64)))

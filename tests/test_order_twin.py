@@ -7,7 +7,7 @@ from hypothesis import given, settings
 
 from slurmfair.order import rank_order
 from tests.reference import order_out
-from tests.strategies import PoolCase, contended, pools
+from tests.strategies import PoolCase, ageing, contended, pools
 
 
 def check_agreement(case: PoolCase) -> None:
@@ -25,6 +25,7 @@ def check_agreement(case: PoolCase) -> None:
     assert decision.first_attempt_s.tolist() == column("first_attempt_s")
     assert decision.reserved.tolist() == column("reserved")
     assert decision.allocated.tolist() == made.allocated
+    assert decision.leading_since_s.tolist() == [made.leading_since(entry) for entry in made.entries]
     made.open_up()
     assert decision.may_start.tolist() == column("may_start")
     assert rank_order(decision, case.queue).tolist() == order_out(made)
@@ -40,4 +41,10 @@ def test_the_kernel_decides_as_the_slow_model(case: PoolCase) -> None:
 @settings(max_examples=300, deadline=None)
 @given(contended())
 def test_the_kernel_holds_back_as_the_slow_model(case: PoolCase) -> None:
+    check_agreement(case)
+
+
+@settings(max_examples=200, deadline=None)
+@given(ageing())
+def test_the_kernel_guards_against_starvation_as_the_slow_model(case: PoolCase) -> None:
     check_agreement(case)

@@ -112,6 +112,30 @@ def test_foreign_text_survives_every_retagging(foreign: str, first: Tag, second:
 
 
 @pytest.mark.parametrize(
+    ("text", "throttle"),
+    [
+        ("", None),
+        ("slurmfair:throttle=4,was=0", parse.Throttle(4, 0)),
+        ("ticket slurmfair:free slurmfair:throttle=4,was=12 x", parse.Throttle(4, 12)),
+        ("slurmfair:throttle=4,was=", None),
+        ("slurmfair:throttle=4,was=0,", None),
+        ("x-slurmfair:throttle=4,was=0", None),
+    ],
+)
+def test_a_note_about_a_throttle_is_a_whole_word(text: str, throttle: parse.Throttle | None) -> None:
+    assert parse.throttle_of(text) == throttle
+
+
+def test_a_note_about_a_throttle_leaves_the_rest_of_the_comment() -> None:
+    assert parse.with_throttle("a slurmfair:throttle=4,was=0 b", None) == "a b"
+    assert (
+        parse.with_throttle("a slurmfair:throttle=4,was=0", parse.Throttle(5, 2))
+        == "a slurmfair:throttle=5,was=2"
+    )
+    assert parse.with_throttle("", parse.Throttle(1, 0)) == "slurmfair:throttle=1,was=0"
+
+
+@pytest.mark.parametrize(
     ("tasks", "count"),
     [("", 1), ("0-49%4", 50), ("4-49%4", 46), ("0,3,6,9,50,60-70", 16), ("1-119:2", 60), ("0", 1), ("0-9:3", 4),
      ("[0-5]", 6), ("3-1", 1), ("0-5,...", 7)],

@@ -173,6 +173,15 @@ def test_only_the_first_at_the_cap_leads_and_only_with_a_guard() -> None:
     assert set(without.decision.leading_since_s.tolist()) == {UNSET_S}
 
 
+def test_a_job_that_led_before_but_is_first_no_longer_is_no_head() -> None:
+    jobs = [
+        job("first", "a", 3, priority=6, order_s=1),
+        job("led", "a", 3, priority=6, order_s=2, leading_since_s=10),
+        job("small", "a", 1, priority=6, order_s=3),
+    ]
+    assert roomy(GUARD, 2, *jobs).outcomes == {"first": "CAPACITY", "led": "CAPACITY", "small": "STARTS"}
+
+
 def test_whoever_starts_hands_the_lead_to_the_next() -> None:
     jobs = job("first", "a", 1, priority=6, leading_since_s=10), job("next", "a", 3, priority=6)
     made = roomy(GUARD, 2, *jobs)

@@ -387,3 +387,20 @@ def test_the_socket_goes_with_its_reporter(tmp_path: Path) -> None:
 def test_json_of_the_whole_queue_arrives_in_order(large: Reporter) -> None:
     told = json.loads(sfprio(large, "--json").stdout)
     assert [row["job_id"] for row in told["jobs"]] == list(range(1, 20_001))
+
+
+def test_answers_that_are_shared_are_never_stale_or_somebody_elses(small: Reporter) -> None:
+    assert sfprio(small, "-ho%i").stdout == sfprio(small, "-ho%i").stdout == "3\n4\n"
+    assert sfprio(small, "-ho%u").stdout == "ann\nbob\n"
+    small.publish(fresh(view([job(99)], [quota("vision")])))
+    assert sfprio(small, "-ho%i").stdout == "99\n"
+    told = fresh(view([job(99)], [quota("vision")]))
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    assert sfprio(small, "-ho%i").returncode == 0
+    gone.wait()
+    told.about["pid"] = gone.pid
+    small.publish(told)
+    for _ in range(2):
+        done = sfprio(small, "-ho%i")
+        assert (done.returncode, done.stdout) == (1, "99\n")
+        assert "slurmfaird is not running" in done.stderr

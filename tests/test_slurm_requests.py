@@ -28,6 +28,14 @@ NOT_GIVEN = 4294967294
         (Change(1, release=True, rank=9, tag="t"), "priority", [Request(RELEASE, None, "t"), Request(9)]),
         (Change(1, release=True, tag="t"), "priority", [Request(RELEASE, None, "t")]),
         (Change(1, rank=9, tag="t"), "priority", [Request(9, None, "t")]),
+        (Change(1, throttle=0, tag="t"), "site_factor", [Request(None, None, "t", 0)]),
+        (Change(1, release=True, rank=9, throttle=4), "site_factor", [Request(RELEASE, 9, None, 4)]),
+        (
+            Change(1, release=True, rank=9, throttle=4),
+            "priority",
+            [Request(RELEASE, None, None, 4), Request(9)],
+        ),
+        (Change(1, hold=True, throttle=4), "priority", [Request(0, None, None, 4)]),
     ],
 )
 def test_a_change_takes_the_fewest_requests(

@@ -195,6 +195,19 @@ def test_a_job_may_use_the_nodes_of_all_its_partitions_and_only_of_its_type():
     assert {name.split(":")[1] for name in classes_of({"gpu_type": "h100"})} == {"h100"}
 
 
+def test_a_job_that_asks_for_two_types_may_use_nodes_that_have_both():
+    assert classes_of({"gpu_type": "a100,h100"}) == {"train:any"}
+    assert classes_of({"gpu_type": "a100,l40"}) == {"train:a100"}, "no node has both, so it must be spread"
+
+
+def test_a_node_with_four_gpus_of_one_type_serves_any_job_beside_one_with_four_of_two_types():
+    nodes = nodes_of({"gpus": {"h100": 4}}, {"gpus": {"a100": 4, "h100": 4}})
+    taken = pool(snapshot_of({"job_id": 1, "wanted": (4, 1, 1)}, nodes=nodes))
+    mask = int(taken.entries.classes[0])
+    sizes = [int(taken.room.class_node_size[c]) for c in range(len(taken.room.class_name)) if mask >> c & 1]
+    assert sorted(sizes) == [4, 8]
+
+
 def test_free_gpus_of_a_node_with_two_types_are_told_by_type():
     room = pool(snapshot_of({"job_id": 1})).room
     free_of = {

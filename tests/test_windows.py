@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slurmfair.config import Window
@@ -68,6 +68,7 @@ def test_the_hour_that_comes_twice_fires_once() -> None:
     assert window_start(window, first_s - 1) == at("2026-10-24 00:30")
 
 
+@settings(deadline=None)
 @given(
     st.integers(at("2025-01-01"), at("2027-01-01")),
     st.sampled_from(["0 0 * * *", "*/20 * * * *", "17 4 * * 0", "0 12 1,15 * *"]),
@@ -82,6 +83,7 @@ def test_a_cron_window_never_begins_later_as_time_goes_back(now_s: int, cron: st
     assert window_start(window, (start_s + now_s) // 2) == start_s
 
 
+@settings(deadline=None)
 @given(st.integers(0, 2 * 10**9), st.integers(1, 10**6))
 def test_a_tumbling_window_begins_less_than_its_size_ago(now_s: int, size_s: int) -> None:
     window = Window("tumbling", size_s, 12345)

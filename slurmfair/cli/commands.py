@@ -8,6 +8,7 @@ from importlib import import_module
 from types import ModuleType
 
 from slurmfair.cli.terms import Asked, Finished, Reply
+from slurmfair.client import full_name
 from slurmfair.errors import SlurmfairError
 
 MODULES = {
@@ -43,7 +44,7 @@ def answer(command: str, asked: Asked) -> Reply:
     except Finished as done:
         return done.reply
     except SlurmfairError as err:
-        return Reply(err=f"{command}: error: {err}\n", code=EXIT_FAILED)
+        return Reply(err=f"{full_name(command)}: error: {err}\n", code=EXIT_FAILED)
 
 
 def answer_alone(command: str, argv: list[str]) -> int | None:
@@ -55,6 +56,6 @@ def answer_alone(command: str, argv: list[str]) -> int | None:
         sys.stderr.write(done.reply.err)
         return done.reply.code
     except SlurmfairError as err:
-        sys.stderr.write(f"{command}: error: {err}\n")
+        sys.stderr.write(f"{full_name(command)}: error: {err}\n")
         return EXIT_FAILED
     return None

@@ -45,6 +45,13 @@ def complaints(asked: Asked) -> list[str]:
     return found
 
 
+def warnings_of(about: dict[str, Any]) -> list[str]:
+    """Return what the last cycle, the policy and the cluster's settings warn of."""
+    return [
+        text for name in ("warnings", "policy_warnings", "cluster_warnings") for text in about.get(name, ())
+    ]
+
+
 def _as_json(asked: Asked, found: list[str]) -> Iterator[str]:
     about = asked.view.about
     overrides = [
@@ -65,7 +72,7 @@ def _as_json(asked: Asked, found: list[str]) -> Iterator[str]:
         "last_update": number(asked.now_s),
         "meta": meta(asked, "slurmfair status"),
         "errors": [],
-        "warnings": [{"description": text, "source": "slurmfaird"} for text in about["warnings"]],
+        "warnings": [{"description": text, "source": "slurmfaird"} for text in warnings_of(about)],
     }
     yield json.dumps({"status": body, **rest}, indent=2) + "\n"
 
@@ -99,7 +106,7 @@ def _lines(asked: Asked, found: list[str]) -> Iterator[str]:
         yield _pool_line(row, asked)
     for pool, key, value, who, at_s in about["overrides"]:
         yield f"Override    {pool} {key}={value}, by {who} at {at(at_s)}\n"
-    yield "".join(f"Warning     {printable(text)}\n" for text in about["warnings"])
+    yield "".join(f"Warning     {printable(text)}\n" for text in warnings_of(about))
 
 
 def _pool_line(row: dict[str, Any], asked: Asked) -> str:

@@ -9,8 +9,8 @@ import numpy as np
 
 from slurmfair.cli.text import printable
 from slurmfair.explain.case import IN_LINE, Case, Row, counted
-from slurmfair.explain.queue import slurm_reason
 from slurmfair.explain.terms import Kind, Sentence
+from slurmfair.explain.words import slurm_reason
 from slurmfair.model import FOREVER_S
 from slurmfair.standing import Standing
 
@@ -104,6 +104,8 @@ def _ineligible(case: Case) -> Iterator[Sentence]:
             f"It joins its queue at {case.at(job['begin_s'])}; its place counts from then on.",
             job["begin_s"],
         )
+    elif job["reason"] == "DependencyNeverSatisfied":
+        yield from _cannot_run(case)
     elif job["dependent"]:
         yield Sentence(
             Kind.WHY, f"It waits for other jobs (--dependency); scontrol show job {job['job_id']} names them."

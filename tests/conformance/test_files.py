@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.conformance.kai_order import ORDER_CHECKS, explanations
 from tests.conformance.policy_files import check_policy_case
 from tests.conformance.share_files import SHARE_CHECKS
 
@@ -20,6 +21,7 @@ from tests.conformance.share_files import SHARE_CHECKS
 CHECKS: dict[str, Callable[[dict[str, Any]], None]] = {
     "policy_cases": check_policy_case,
     **SHARE_CHECKS,
+    **ORDER_CHECKS,
 }
 SHOWN = 5
 
@@ -56,5 +58,7 @@ def test_every_case_of_the_file_has_the_expected_answer(
     failures = [failure(check, case) for case in lines(path)]
     wrong = [text for text in failures if text]
     record_property("cases", f"{path.name}: {len(failures) - len(wrong)} passed, {len(wrong)} failed")
+    for text in explanations(path.name):
+        record_property("cases", text)
     assert failures, "the file holds no case"
     assert not wrong, "\n".join(wrong[:SHOWN])

@@ -15,7 +15,7 @@ pools:
       vision: {{match: {{accounts: [vision]}}, deserved: 16, policy: {policy}}}
       speech: {{match: {{accounts: [speech]}}, deserved: 16, policy: {policy}}}
 """
-BACKFILL_S = 5  # bf_interval of the lab
+BACKFILL_S = 2  # bf_interval of the lab
 
 
 def test_fifo_holds_jobs_behind_a_blocked_head_through_six_backfill_cycles(site: Site) -> None:

@@ -1,0 +1,78 @@
+"""What a blocked FIFO head stops on a real Slurm: its GPU type, what Slurm cannot place, an array's tasks."""
+
+from __future__ import annotations
+
+from slurmfair.model import Outcome
+from tests.live.site import Site
+
+POLICY = """
+version: 1
+cycle: {interval: {interval}}
+pools:
+  gpu:
+    partitions: [train, interactive]
+    resource: gres/gpu
+    place_grace: 3s
+    policy: fifo
+    fifo_scope: quota
+    quotas:
+      vision: {match: {accounts: [vision]}, deserved: 16}
+      speech: {match: {accounts: [speech]}, deserved: 16}
+"""
+
+
+def test_with_scope_gres_type_a_blocked_head_stops_only_jobs_that_ask_its_type(site: Site) -> None:
+    site.write_policy(POLICY)
+    filler = site.fill(4, "eve", 600, "--gpus=a100:1") + site.fill(27, "eve", 600, "--gpus=h100:1")
+    site.start()
+    large, a100, h100 = site.submit_many([["--gpus=h100:8", "-N1"], ["--gpus=a100:1"], ["--gpus=h100:2"]])
+    site.wait(lambda: site.held_by_us([large, a100, h100]) == [a100, h100], "both wait with scope quota")
+    assert site.row(a100)["blocker"] == large
+    site.end(*filler[:4], filler[4])
+    site.always(lambda: not site.starts([a100, h100]), "nobody passes the head", 4)
+    site.reload(POLICY.replace("fifo_scope: quota", "fifo_scope: gres_type"))
+    site.wait(lambda: site.running([a100]), "another type may go")
+    assert site.held_by_us([large, h100]) == [h100]
+    assert site.row(h100)["blocker"] == large
+
+
+def test_a_job_that_counts_as_fitting_and_does_not_start_is_a_blocked_head_after_place_grace(
+    site: Site,
+) -> None:
+    site.write_policy(POLICY)
+    hogs = site.submit_many(
+        [["--gpus=1", "-c64", f"--nodelist={node}"] for node in ("gpu01", "gpu02", "gpu03")], user="eve"
+    )
+    site.wait(lambda: len(site.running(hogs)) == 3, "three nodes without a CPU to spare")
+    site.start()
+    stuck = site.submit("--gpus=h100:5", "-N1")
+    site.wait(lambda: site.outcome(stuck) == Outcome.STARTS, "counts as fitting")
+    behind = site.submit("--gpus=h100:6", "-N1")
+    site.wait(lambda: site.outcome(stuck) == Outcome.PLACEMENT, "Slurm did not place it", 30)
+    site.wait(lambda: site.held_by_us([stuck, behind]) == [behind], "the head is blocked and stays open")
+    small = site.submit("--gpus=h100:5", "-N1")
+    site.wait(lambda: site.held_by_us([small]) == [small], "so is everybody behind it")
+    site.end(hogs[0])
+    site.wait(lambda: site.running([stuck]), "it starts on the node that became free")
+    site.wait(lambda: site.row(behind)["position"] == 1, "the next one is the head")
+
+
+def test_an_array_in_a_fifo_quota_is_one_head_until_its_last_task_has_started(site: Site) -> None:
+    site.write_policy(POLICY)
+    filler = site.submit_many(
+        [["--gpus=8", f"--nodelist={node}"] for node in ("gpu01", "gpu02", "gpu03")], "eve"
+    )
+    site.wait(lambda: len(site.running(filler)) == 3, "one node is left")
+    site.start()
+    array = site.submit("--gpus=4", "-N1", "--array=0-4", seconds=5)
+    behind = site.submit("--gpus=1")
+
+    def tasks() -> list[str]:
+        jobs = site.lab.squeue("--states=all")
+        return [job["job_state"][0] for job in jobs if job["array_job_id"]["number"] == array]
+
+    site.wait(lambda: tasks().count("RUNNING") == 2, "two tasks fit")
+    site.wait(lambda: site.held_by_us([behind]) == [behind], "the next job waits for the whole array")
+    site.wait(lambda: tasks().count("COMPLETED") >= 2, "they end")
+    site.wait(lambda: site.running([behind]), "the job behind starts with the last task", 60)
+    assert tasks().count("PENDING") == 0
