@@ -92,6 +92,7 @@ class Daemon:
         self.settings: Settings | None = None
         self.settings_read_s = float("-inf")
         self.cluster_warnings: list[str] = []
+        self.warned: tuple[str, ...] = ()
         self.refusals = Refusals()
         self.signals = Signals()
         self.failures = 0
@@ -183,6 +184,10 @@ class Daemon:
         fresh.replace(self.options.paths.heartbeat)
 
     def _log(self, cycle: Cycle, applied: Applied | None, took_s: float) -> None:
+        for text in cycle.warnings:
+            if text not in self.warned:
+                log.warning("%s", text)
+        self.warned = cycle.warnings
         log.info(
             "cycle done jobs=%d waiting=%d changes=%d written=%d put_off=%d took_ms=%.1f",
             len(cycle.snapshot.reading.jobs),
