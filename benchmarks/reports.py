@@ -28,9 +28,10 @@ pools:
       llm: {match: {accounts: [llm-pretrain, llm-eval]}, deserved: 8, policy: intelligent}
       speech: {match: {accounts: [speech]}, deserved: 8}
 """
-# All readers connect at once, again and again, until stdin ends.
+# All readers connect at once, again and again, until stdin ends. They are nice, because their own time is not what is asked for.
 CROWD = f"""
-import select, socket, sys
+import os, select, socket, sys
+os.nice(19)
 request = b'{{"command":["sfprio","-u","ann","-S","i","-h"]}}\\n'
 while not select.select([sys.stdin], [], [], 0)[0]:
     crowd = []
