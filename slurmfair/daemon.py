@@ -269,7 +269,9 @@ class Reporter:
         if self.process is None or self.process.poll() is not None:
             command = [sys.executable, "-m", "slurmfair.reporter"]
             folders = [str(self.paths.state_dir), str(self.paths.run_dir)]
-            self.process = subprocess.Popen(command + folders, stdin=subprocess.DEVNULL)
+            # What systemd hears of us is ours to say: a reporter that serves does not make the daemon ready.
+            env = {name: value for name, value in os.environ.items() if name != "NOTIFY_SOCKET"}
+            self.process = subprocess.Popen(command + folders, stdin=subprocess.DEVNULL, env=env)
 
     def stop(self) -> None:
         if self.process is not None:
