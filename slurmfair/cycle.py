@@ -128,7 +128,10 @@ def run_cycle(
             last_cycle_s=now_s,
         ),
         reasons=look.reasons,
-        warnings=tuple(warning for pool in pools for warning in _warnings(pool)),
+        warnings=(
+            *_clock_warnings(memory.last_cycle_s, now_s),
+            *(warning for pool in pools for warning in _warnings(pool)),
+        ),
         degraded=tuple(text for one in (usage or {}).values() for text in one.degraded),
     )
 
@@ -338,6 +341,15 @@ def _pending(
         throttle=wanted_throttle(jobs, throttles, rows, snapshot.tasks[rows], decision.may_start[entry_of]),
         own_throttle=throttles.own[rows],
     )
+
+
+def _clock_warnings(last_cycle_s: int | None, now_s: int) -> list[str]:
+    """Return a warning for the one cycle that finds the clock behind the cycle before."""
+    if last_cycle_s is None or now_s >= last_cycle_s:
+        return []
+    return [
+        f"the cluster's clock went back by {last_cycle_s - now_s} s; nothing is charged twice for that time"
+    ]
 
 
 def _warnings(pool: PoolCycle) -> list[str]:

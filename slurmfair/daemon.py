@@ -38,7 +38,7 @@ from slurmfair.view import save as save_view
 log = logging.getLogger("slurmfaird")
 
 SETTINGS_EVERY_S = 60.0
-LONGEST_BACKOFF_S = 60.0
+LONGEST_BACKOFF_S = 15.0  # the gate holds new jobs meanwhile, so be back soon after Slurm is
 WRITING_SHARE = 0.5  # of the interval; what is left over is decided anew
 EXIT_FAILED, EXIT_REFUSED = 1, 2
 
@@ -92,6 +92,7 @@ class Daemon:
         self.settings: Settings | None = None
         self.settings_read_s = float("-inf")
         self.cluster_warnings: list[str] = []
+        self.warned: tuple[str, ...] = ()
         self.refusals = Refusals()
         self.signals = Signals()
         self.failures = 0
@@ -184,6 +185,10 @@ class Daemon:
         fresh.replace(self.options.paths.heartbeat)
 
     def _log(self, cycle: Cycle, applied: Applied | None, took_s: float) -> None:
+        for text in cycle.warnings:
+            if text not in self.warned:
+                log.warning("%s", text)
+        self.warned = cycle.warnings
         log.info(
             "cycle done jobs=%d waiting=%d changes=%d written=%d put_off=%d took_ms=%.1f",
             len(cycle.snapshot.reading.jobs),
@@ -265,7 +270,9 @@ class Reporter:
         if self.process is None or self.process.poll() is not None:
             command = [sys.executable, "-m", "slurmfair.reporter", "--with", str(os.getpid())]
             folders = [str(self.paths.state_dir), str(self.paths.run_dir)]
-            self.process = subprocess.Popen(command + folders, stdin=subprocess.DEVNULL)
+            # What systemd hears of us is ours to say: a reporter that serves does not make the daemon ready.
+            env = {name: value for name, value in os.environ.items() if name != "NOTIFY_SOCKET"}
+            self.process = subprocess.Popen(command + folders, stdin=subprocess.DEVNULL, env=env)
 
     def stop(self) -> None:
         if self.process is not None:

@@ -1,4 +1,4 @@
-"""Room that was promised: what was reserved once stays reserved until it is used (docs/decisions/0006)."""
+"""Room that was promised: what was reserved once stays reserved until it is used (docs/decisions/0011)."""
 
 from __future__ import annotations
 

@@ -13,8 +13,11 @@ from tests.live.site import Site
 from tests.test_lab import NO_LAB
 
 HERE = Path(__file__).parent
-# A pass of the scheduler 1 s after a slot has become free, where Slurm's default is 3 s; else as the lab has it.
-SOONER = {"SchedulerParameters": f"{conf.SCHEDULING['SchedulerParameters']},batch_sched_delay=1"}
+# The scheduler looks 1 s after a slot has become free, where Slurm's default is 3 s, and backfill every 2 s.
+SOONER = {
+    "SchedulerParameters": conf.SCHEDULING["SchedulerParameters"].replace("bf_interval=5", "bf_interval=2")
+    + ",batch_sched_delay=1"
+}
 RUNNING_LAB = "SLURMFAIR_LIVE_LAB"  # folder of a lab that is up, to save its start while tests are written
 
 

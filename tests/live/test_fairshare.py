@@ -69,7 +69,7 @@ def test_a_job_larger_than_its_share_waits_for_ever_without_history_and_gets_its
     on_s = time.time()
     site.wait(lambda: quota(site, "speech")["fair_share"] > needed - 0.5, "the next cycle uses it", 10)
     site.wait(lambda: site.starts([large]), "B starts", bound_s + 20)
-    waited_s = site.start_s([large])[0] - on_s
+    waited_s = site.jobs()[large].start_s - on_s
     print(f"B started {waited_s:.0f} s after the switch, the bound is {bound_s:.0f} s")
     assert waited_s <= bound_s
 
@@ -77,8 +77,8 @@ def test_a_job_larger_than_its_share_waits_for_ever_without_history_and_gets_its
     site.report("slurmfair", "set", "gpu", "fairshare.enabled=false")
     site.wait(lambda: quota(site, "speech")["fair_share"] == GPUS / 2, "the next cycle is without it", 10)
     jobs = site.jobs()
-    assert jobs[large]["job_state"] == ["RUNNING"], "who runs is left alone"
-    assert all(jobs[one]["job_state"][0] in ("RUNNING", "COMPLETING", "COMPLETED") for one in running)
+    assert jobs[large].state == "RUNNING", "who runs is left alone"
+    assert all(jobs[one].state in ("RUNNING", "COMPLETING", "COMPLETED") for one in running)
     site.report("slurmfair", "unset", "gpu", "fairshare.enabled")
 
 
