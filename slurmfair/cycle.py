@@ -347,7 +347,9 @@ def _clock_warnings(last_cycle_s: int | None, now_s: int) -> list[str]:
     """Return a warning for the one cycle that finds the clock behind the cycle before."""
     if last_cycle_s is None or now_s >= last_cycle_s:
         return []
-    return [f"the cluster's clock went back by {last_cycle_s - now_s} s; nothing is charged twice for that time"]
+    return [
+        f"the cluster's clock went back by {last_cycle_s - now_s} s; nothing is charged twice for that time"
+    ]
 
 
 def _warnings(pool: PoolCycle) -> list[str]:

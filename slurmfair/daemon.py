@@ -169,6 +169,7 @@ class Daemon:
             "overrides": [[o.pool, o.key, o.value, o.who, o.at_s] for o in self.policy.overrides],
             "pid": os.getpid(),
             "cycle_s": time.monotonic() - began_s,
+            "interval_s": self.config.cycle.interval_s,
             "private_jobs": "jobs" in (self.settings.private_data if self.settings else ()),
         }
 
@@ -267,9 +268,11 @@ class Reporter:
 
     def keep_alive(self) -> None:
         if self.process is None or self.process.poll() is not None:
-            command = [sys.executable, "-m", "slurmfair.reporter"]
+            command = [sys.executable, "-m", "slurmfair.reporter", "--with", str(os.getpid())]
             folders = [str(self.paths.state_dir), str(self.paths.run_dir)]
-            self.process = subprocess.Popen(command + folders, stdin=subprocess.DEVNULL)
+            # What systemd hears of us is ours to say: a reporter that serves does not make the daemon ready.
+            env = {name: value for name, value in os.environ.items() if name != "NOTIFY_SOCKET"}
+            self.process = subprocess.Popen(command + folders, stdin=subprocess.DEVNULL, env=env)
 
     def stop(self) -> None:
         if self.process is not None:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from slurmfair.config import Config, Pool
 from slurmfair.errors import SlurmUnavailable
-from slurmfair.ledger import NEVER_S, Ledger, Merge, Rows, forgotten, ledger_of
+from slurmfair.ledger import NEVER_S, Ledger, Merge, Rows, forgotten, ledger_of, moves, renamed
 from slurmfair.matching import leaf_of_jobs
 from slurmfair.model import RESOURCES, UNSET_S, Floats, Ints, Quotas, RunTable
 from slurmfair.reads import Records, merge_live, merge_records, sightings
@@ -82,7 +82,8 @@ class Past:
         """Read accounting if it is time; an absent slurmdbd is noted, and asked again later."""
         oldest_s = min(window_start(pool.fairshare.window, now_s) for pool in config.pools)
         longer = any(
-            window_start(pool.fairshare.window, now_s) < self._past(pool).known_from_s for pool in config.pools
+            window_start(pool.fairshare.window, now_s) < self._past(pool).known_from_s
+            for pool in config.pools
         )
         if not self._is_time(now_s, longer):
             return
@@ -137,6 +138,7 @@ class Past:
         found = {}
         for index, pool in enumerate(snapshot.pools):
             past = self._past(pool.pool)
+            self._follow_moves(pool, past)
             leaf = np.where(snapshot.pool_of == index, snapshot.leaf_of, -1).astype(np.int32)
             seen = sightings(snapshot.reading.jobs, leaf, pool.quotas.path, now_s)
             self._keep(pool.pool.name, past, merge_live(past.ledger, seen))
@@ -159,7 +161,9 @@ class Past:
                 f"pool {pool.pool.name}: accounting has not answered for {now_s - self.away_since_s} s",
             )
         seen_s = int(past.steps.time_s[0])  # the first look
-        return PoolUsage(known.usage, max(min(past.known_from_s, seen_s), integrals.start_s), seen_s, degraded)
+        return PoolUsage(
+            known.usage, max(min(past.known_from_s, seen_s), integrals.start_s), seen_s, degraded
+        )
 
     def _note_steps(self, pool: PoolSnapshot, past: PoolPast, now_s: int) -> None:
         """Write down what there is and what is promised, where it differs from what was noted last."""
@@ -173,6 +177,22 @@ class Past:
         past.steps = noted(past.steps, now_s, current)
         if len(past.steps) > before:
             self._keep_steps(pool.pool.name, past.steps)
+
+    def _follow_moves(self, pool: PoolSnapshot, past: PoolPast) -> None:
+        """Let quotas that a new policy moved in the tree take their history along (SEMANTICS 7.2)."""
+        known = tuple(dict.fromkeys(path for path in past.steps.path if path != CAPACITY))
+        gone = moves(known, pool.quotas.path)
+        if not gone:
+            return
+        past.ledger = renamed(past.ledger, gone)
+        past.steps = replace(past.steps, path=tuple(gone.get(path, path) for path in past.steps.path))
+        number = self.state.number_of
+        self.state.rename_quotas(
+            number(pool.pool.name), {number(old): number(new) for old, new in gone.items()}
+        )
+        log.info(
+            "quotas moved, their history with them: %s", ", ".join(f"{a} -> {b}" for a, b in gone.items())
+        )
 
     def _past(self, pool: Pool) -> PoolPast:
         return self.pools.setdefault(pool.name, PoolPast(Ledger(), NO_STEPS))

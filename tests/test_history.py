@@ -15,8 +15,8 @@ from slurmfair.overrides import Told, overridden
 from slurmfair.state import State
 from tests.tables import NOW_S, coded, jobs_of, nodes_of, reading_of
 
-POLICY = parse_policy(
-    """
+A_QUOTA = "a: {match: {accounts: [a]}, deserved: 0, weight: 1}"
+POLICY_TEXT = """
 version: 1
 pools:
   gpu:
@@ -26,9 +26,8 @@ pools:
     quotas:
       a: {match: {accounts: [a]}, deserved: 0, weight: 1}
       b: {match: {accounts: [b]}, deserved: 0, weight: 1}
-""",
-    "test",
-)
+"""
+POLICY = parse_policy(POLICY_TEXT, "test")
 NODES = nodes_of({}, {})
 
 
@@ -184,7 +183,11 @@ def test_a_longer_window_has_accounting_read_from_its_beginning(tmp_path):
     longer = overridden(POLICY, [Told("gpu", "fairshare.window.size", "14d")])
     past.catch_up(accounting, longer, NOW_S + 60)
     past.catch_up(accounting, longer, NOW_S + 400)
-    assert [since for since, _ in accounting.asked] == [NOW_S - 7 * 86400, NOW_S + 60 - 14 * 86400, NOW_S - 600]
+    assert [since for since, _ in accounting.asked] == [
+        NOW_S - 7 * 86400,
+        NOW_S + 60 - 14 * 86400,
+        NOW_S - 600,
+    ]
 
 
 def test_every_moment_is_read_twice_because_slurmctld_may_tell_slurmdbd_late(tmp_path):
@@ -204,3 +207,18 @@ def test_every_moment_is_read_twice_because_slurmctld_may_tell_slurmdbd_late(tmp
 def from_s_at(past: Past, now_s: int) -> int:
     reading = reading_of(jobs_of({"job_id": 5}), NODES, now_s)
     return past.look(look_at(reading, POLICY, Memory()).snapshot)["gpu"].from_s
+
+
+def test_a_quota_that_moves_in_the_tree_takes_its_history_along(tmp_path):
+    state = State(tmp_path / "s.db")
+    past = Past(state)
+    ended = runs_of({"job_id": 1, "start_s": NOW_S - 7200, "end_s": NOW_S - 3600, "gpus": 8})
+    past.catch_up(Accounting(ended), POLICY, NOW_S - 60)
+    before = usage_at(past, NOW_S)
+    moved = parse_policy(POLICY_TEXT.replace(A_QUOTA, "org: {quotas: {" + A_QUOTA.strip() + "}}"), "test")
+    assert [quota.path for quota in moved.pools[0].quotas] == ["org", "org.a", "b"]
+    for fresh in (past, Past(state)):
+        reading = reading_of(jobs_of({"job_id": 5, "account": "b"}), NODES, NOW_S)
+        found = fresh.look(look_at(reading, moved, Memory()).snapshot)["gpu"]
+        assert found.usage[1, 0] == pytest.approx(1.0)  # alone in its own group of siblings now
+        assert found.usage[0, 0] == pytest.approx(before[0])

@@ -115,7 +115,11 @@ def _lines(asked: Asked, found: list[str]) -> Iterator[str]:
 def _history_line(row: dict[str, Any], at: Clock) -> str:
     """Say since when the past is known; slurmdbd's events do not reach us, so capacity is known from our first look."""
     since_s = max(row["history_from_s"], row["capacity_from_s"])
-    before = f"; capacity since {at(since_s)}, before that as it was then" if since_s > row["history_from_s"] else ""
+    before = (
+        f"; capacity since {at(since_s)}, before that as it was then"
+        if since_s > row["history_from_s"]
+        else ""
+    )
     return f"History     {row['pool']} since {at(row['history_from_s'])}{before}\n"
 
 

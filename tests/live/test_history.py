@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 import time
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 
 from slurmfair.config_file import parse_policy
@@ -105,8 +105,7 @@ def reported(site: Site, runs: list[Booked]) -> dict[str, int]:
     first_s = min(run.start_s for run in runs) // HOUR_S * HOUR_S
     last_s = (max(run.end_s for run in runs) // HOUR_S + 1) * HOUR_S
     since, until = (
-        datetime.fromtimestamp(at_s, tz=timezone.utc).strftime("%Y-%m-%dT%H:%M:%S")
-        for at_s in (first_s, last_s)
+        datetime.fromtimestamp(at_s, tz=UTC).strftime("%Y-%m-%dT%H:%M:%S") for at_s in (first_s, last_s)
     )
     utc = {"TZ": "UTC"}
     site.lab.run(["sacctmgr", "-i", "rollup", since, until], env=utc)
