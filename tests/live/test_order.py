@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from datetime import datetime
 from itertools import cycle, islice, pairwise
 
 import pytest
@@ -26,14 +28,25 @@ QOS, LEVEL = ("normal", "scavenger", "urgent"), {"urgent": 9, "normal": 5, "scav
 WEIGHTS = ("Age", "Fairshare", "QOS", "JobSize")
 
 
-def submit_mixed_jobs(site: Site) -> list[int]:
-    """Submit one-node jobs of two users, three QOS and several sizes; return them in the order we want."""
+def submit_mixed_jobs(site: Site, pause_s: float = 0) -> list[int]:
+    """Submit one-node jobs of two users, three QOS and several sizes; return them in the order we want.
+
+    Half of them is submitted when the others have waited for some seconds in Slurm's eyes.
+    """
     kinds = islice(zip(cycle(QOS), cycle(("ann", "ann", "bob", "bob", "bob")), cycle((1, 4, 2, 3))), N_JOBS)
-    jobs = []
-    for qos, user, cpus in kinds:
+    jobs: list[tuple[int, int]] = []
+    for number, (qos, user, cpus) in enumerate(kinds):
+        if number == N_JOBS // 2 and pause_s:
+            site.wait(lambda: has_age(site, jobs[-1][1], pause_s), "age")
         row = [f"--qos={qos}", "-N1", "--gpus=1", f"--cpus-per-task={cpus}"]
         jobs.append((-LEVEL[qos], *site.submit_many([row], user=user)))
     return [job for _, job in sorted(jobs)]
+
+
+def has_age(site: Site, job: int, at_least_s: float) -> bool:
+    """Whether Slurm has counted the job's wait for so long: its age begins when the scheduler first looks at it."""
+    since = site.lab.show_job(job)["AccrueTime"]
+    return since != "Unknown" and time.time() - datetime.fromisoformat(since).timestamp() > at_least_s
 
 
 def free_slots_one_by_one(site: Site, fillers: list[int], every_s: float = 0.3) -> None:
@@ -79,7 +92,7 @@ def own_weights(site: Site) -> Iterator[None]:
 def test_slurms_own_weights_never_swap_two_of_our_jobs(site: Site) -> None:
     site.write_policy(POLICY)
     fillers = site.fill(N_SLOTS, user="eve")
-    wanted = submit_mixed_jobs(site)
+    wanted = submit_mixed_jobs(site, pause_s=3)
     site.start()
     site.wait(lambda: ranked(site, wanted), "ranks in our order")
     rows = [row.split() for row in site.lab.run(["sprio", "-h", "-o", "%i %A %F %J %Q"]).stdout.splitlines()]
