@@ -18,11 +18,11 @@ from slurmfair.promises import Promises, promised, promises_of
 from slurmfair.ranks import RankScale, looks_pinned, rank_scale
 from slurmfair.release import release
 from slurmfair.shares import Shares, shares_of
-from slurmfair.slurm.parse import Waits
+from slurmfair.slurm.parse import Tag, Waits
 from slurmfair.snapshot import PoolSnapshot, Snapshot, summed_up, take_snapshot
-from slurmfair.standing import WAITS, Standing, marked, reason_classes, standings
+from slurmfair.standing import TAGS, WAITS, Standing, marked, reason_classes, standings, tags
 from slurmfair.throttle import restored, throttles_of, wanted_throttle, without_ours
-from slurmfair.timers import Remembered, Seen, advance, after_pass, after_pause
+from slurmfair.timers import Remembered, Seen, advance, after_pass, after_pause, eligible_since
 from slurmfair.walk import Running
 
 NOT_PLACED = -1
@@ -205,7 +205,7 @@ def _pool_cycle(
 ) -> PoolCycle:
     now_s = snapshot.reading.now_s
     pool, quotas = found.pool, found.quotas
-    timers = advance(after_pause(memory.timers, pause_s), _seen(snapshot, pool), now_s)
+    timers = advance(after_pause(memory.timers, pause_s), _seen(snapshot, pool, memory.timers.seen), now_s)
     main_free = int(found.room.free[found.classes.main])
     jobs, rows = snapshot.reading.jobs, found.entries.rows
     recall = recalled(memory.placing, jobs.job_id[rows], jobs.tasks_waiting[rows])
@@ -252,8 +252,8 @@ def _pool_cycle(
     )
 
 
-def _seen(snapshot: Snapshot, pool: Pool) -> Seen:
-    """Return every entry of the pool that Slurm knows and that has not ended, ids ascending."""
+def _seen(snapshot: Snapshot, pool: Pool, before: Seen) -> Seen:
+    """Return every entry of the pool that Slurm knows and that has not ended, ids ascending; `before` is the last look."""
     jobs, standing = snapshot.reading.jobs, snapshot.standing
     here = _in_pool(snapshot, pool) & (standing != Standing.ENDED)
     leads = (jobs.het_id == 0) | (jobs.het_id == jobs.job_id)
@@ -262,6 +262,8 @@ def _seen(snapshot: Snapshot, pool: Pool) -> Seen:
     user_held = np.asarray([value == "JobHeldUser" for value in jobs.reason.values] or [False])
     foreign = standing[rows] == Standing.FOREIGN_HOLD
     later = jobs.begin_s[rows] > snapshot.reading.now_s
+    watched = np.isin(jobs.job_id[rows], before.entry_id[before.bound | before.user_held])
+    ours = tags(jobs)[rows] != TAGS.index(Tag.NONE)
     return Seen(
         entry_id=jobs.job_id[rows],
         submit_s=jobs.submit_s[rows],
@@ -272,7 +274,7 @@ def _seen(snapshot: Snapshot, pool: Pool) -> Seen:
         user_requeued=np.zeros(len(rows), dtype=np.bool_),  # Slurm's job record does not tell who asked
         user_held=foreign & user_held[jobs.reason.codes[rows]],
         bound=jobs.dependent[rows] | later | (standing[rows] >= Standing.RUNNING),
-        since_s=np.where(jobs.eligible_s[rows] > 0, jobs.eligible_s[rows], jobs.submit_s[rows]),
+        since_s=eligible_since(jobs.submit_s[rows], jobs.eligible_s[rows], watched, ours),
         path=tuple(quota.path for quota in pool.quotas),
         policy=tuple(quota.policy.name for quota in pool.quotas),
     )

@@ -11,6 +11,8 @@ import numpy as np
 
 from slurmfair.model import UNSET_S, Bools, Codes, Decision, Ints
 
+LOOK_DELAY_S = 60  # Slurm's scheduler looks at all jobs this often (sched_interval)
+
 
 @dataclass(frozen=True, slots=True)
 class Seen:
@@ -95,8 +97,21 @@ def same_rows(old: Seen, new: Seen) -> Ints:
     else:
         rows = np.searchsorted(old.entry_id, new.entry_id)
         np.minimum(rows, len(old.entry_id) - 1, out=rows)
-    same = (old.entry_id[rows] == new.entry_id) & (old.submit_s[rows] == new.submit_s)
+    requeued = new.restarts > old.restarts[rows]  # Slurm gives a requeued job a new time of submission
+    same = (old.entry_id[rows] == new.entry_id) & ((old.submit_s[rows] == new.submit_s) | requeued)
     return np.where(same, rows, -1)
+
+
+def eligible_since(submit_s: Ints, eligible_s: Ints, watched: Bools, ours: Bools) -> Ints:
+    """Return since when each entry has been eligible, as far as can be told, shape (n,).
+
+    A job that nothing keeps back is eligible from its submission on; Slurm dates that by its scheduler's first look
+    at it, and would so let a job pass another that was submitted before it. Where something did keep it back, Slurm's
+    time is right: jobs that we saw waiting for it (`watched`), and jobs whose time cannot be the scheduler's
+    delay. A release of a hold of `ours` begins Slurm's time anew (SLURM.md 2.3), so that it tells nothing.
+    """
+    kept_back = watched | (~ours & (eligible_s > submit_s + LOOK_DELAY_S))
+    return np.where((eligible_s > 0) & kept_back, eligible_s, submit_s)
 
 
 def carried(column: Ints, rows: Ints, known: Bools) -> Ints:

@@ -11,7 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurmfair.model import UNSET_S
-from slurmfair.timers import Remembered, Seen, advance, after_pass, after_pause, nothing_remembered
+from slurmfair.timers import (
+    LOOK_DELAY_S,
+    Remembered,
+    Seen,
+    advance,
+    after_pass,
+    after_pause,
+    eligible_since,
+    nothing_remembered,
+)  # fmt: skip
 from tests.small_pool import Q, job, one_kind
 
 PATHS = ("a", "b")
@@ -125,6 +134,35 @@ def test_a_job_that_is_held_from_the_start_enters_at_its_release() -> None:
 def test_a_preempted_job_keeps_its_order_time_through_its_run() -> None:
     running = advance(memory(), seen({"bound": True}), 300)
     assert times(advance(running, seen({"restarts": 1}), NOW_S)) == (ENTERED_S, NOW_S, UNSET_S)
+
+
+def test_a_requeued_job_is_the_same_although_slurm_dates_its_submission_anew() -> None:
+    back = advance(memory(), seen({"restarts": 1, "submit_s": 300}), NOW_S)
+    assert times(back) == (ENTERED_S, NOW_S, UNSET_S)
+
+
+def test_another_job_with_a_reused_id_is_a_stranger() -> None:
+    other = advance(memory(), seen({"submit_s": 480, "since_s": 480}), NOW_S)
+    assert times(other) == (480, 480, UNSET_S)
+
+
+@pytest.mark.parametrize(
+    ("eligible_s", "watched", "ours", "expected"),
+    [
+        pytest.param(0, False, False, 90, id="Slurm has not looked at it"),
+        pytest.param(92, False, False, 90, id="Slurm's first look is not its place"),
+        pytest.param(92, True, False, 92, id="we saw that something kept it back"),
+        pytest.param(
+            91 + LOOK_DELAY_S, False, False, 91 + LOOK_DELAY_S, id="something kept it back before our time"
+        ),
+        pytest.param(400, False, True, 90, id="we held it, and lost our memory"),
+    ],
+)
+def test_a_job_is_eligible_from_its_submission_unless_something_kept_it_back(
+    eligible_s: int, watched: bool, ours: bool, expected: int
+) -> None:
+    given = np.array([90]), np.array([eligible_s]), np.array([watched]), np.array([ours])
+    assert eligible_since(*given).tolist() == [expected]
 
 
 def test_a_switch_of_the_policy_clears_first_attempts_of_that_quota_only() -> None:

@@ -64,15 +64,15 @@ def test_an_array_in_a_fifo_quota_is_one_head_until_its_last_task_has_started(si
     )
     site.wait(lambda: len(site.running(filler)) == 3, "one node is left")
     site.start()
-    array = site.submit("--gpus=4", "-N1", "--array=0-4", seconds=5)
+    array = site.submit("--gpus=4", "-N1", "--array=0-4")
     behind = site.submit("--gpus=1")
-
-    def tasks() -> list[str]:
-        jobs = site.lab.squeue("--states=all")
-        return [job["job_state"][0] for job in jobs if job["array_job_id"]["number"] == array]
-
-    site.wait(lambda: tasks().count("RUNNING") == 2, "two tasks fit")
+    site.wait(lambda: len(site.array_tasks(array)) == 2, "two tasks fit")
     site.wait(lambda: site.held_by_us([behind]) == [behind], "the next job waits for the whole array")
-    site.wait(lambda: tasks().count("COMPLETED") >= 2, "they end")
-    site.wait(lambda: site.running([behind]), "the job behind starts with the last task", 60)
-    assert tasks().count("PENDING") == 0
+    first = site.array_tasks(array)
+    site.end(*first)
+    site.wait(lambda: len(set(site.array_tasks(array)) - set(first)) == 2, "two more")
+    site.wait_cycles(2)
+    assert site.held_by_us([behind]) == [behind], "one task is left"
+    site.end(*site.array_tasks(array))
+    site.wait(lambda: site.running([behind]), "the job behind starts with the last task")
+    site.wait(lambda: len(site.array_tasks(array)) == 1, "the last task")

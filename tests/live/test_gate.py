@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -122,3 +123,13 @@ def test_a_daemon_that_stops_takes_its_heartbeat_along(site: Site) -> None:
     assert abs(int(beat_s) - time.time()) < 30 and partitions == "train interactive"
     assert site.stop() == 0
     assert not site.lab.path(HEARTBEAT).exists()
+
+
+def test_the_guard_frees_gated_jobs_when_the_daemon_is_gone(site: Site) -> None:
+    site.write_policy("fail_open_after: 1s\n" + POLICY.lstrip())
+    site.start()
+    site.stop(signal.SIGKILL)
+    job = site.submit("--gpus=1")
+    assert is_gated(site, job), "the heartbeat of the killed daemon is still fresh"
+    site.wait(lambda: "1 holds released" in site.report("slurmfair", "guard", user="slurmfair"), "silence")
+    site.wait(lambda: site.running([job]), "it runs")

@@ -191,3 +191,14 @@ def test_foreign_text_in_the_admin_comment_stays_beside_our_tag(site: Site) -> N
     site.end(*fillers)
     site.wait(lambda: len(site.running([behind, job])) == 2, "both run")
     assert site.jobs()[job].admin_comment == "ticket 17 slurmfair:free"
+
+
+def test_held_jobs_that_leave_our_queues_are_let_go(site: Site) -> None:
+    _, _, behind = blocked_queue(site)
+    other = site.submit("--gpus=1", user="bob")
+    site.wait(lambda: site.held_by_us([other]), "held too")
+    site.lab.run(["scontrol", "update", f"JobId={other}", "Partition=cpu", "TresPerJob="], user="bob")
+    site.wait(lambda: not site.held_by_us([other]), "its owner moved it to a partition that is not ours")
+    assert site.held_by_us([behind])
+    site.reload("\n".join(line for line in POLICY.splitlines() if "vision:" not in line))
+    site.wait(lambda: not site.held_by_us([behind]), "its quota is gone from the policy")

@@ -20,11 +20,11 @@ pools:
 
 def test_a_parked_job_stops_nobody_and_starts_after_its_limit_is_raised(site: Site) -> None:
     site.write_policy(POLICY.format(limit=4, policy="fifo"))
+    filler = site.fill(32, user="cid")  # else Slurm may start the large one before we have seen it
     site.start()
-    large = site.submit("--gpus=6", "-N1", "--hold")
-    small = site.submit("--gpus=3", "-N1")
-    site.lab.run(["scontrol", "release", str(large)])
+    large, small = site.submit("--gpus=6", "-N1"), site.submit("--gpus=3", "-N1")
     site.wait(lambda: site.outcome(large) == Outcome.PARKED, "parked")
+    site.end(*filler)
     site.wait(lambda: site.running([small]), "the one behind it starts")
     site.wait(lambda: site.held_by_us([large]) == [large], "held")
     parked = site.row(large)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from datetime import datetime
 from itertools import cycle, islice, pairwise
 
 import pytest
@@ -26,14 +28,25 @@ QOS, LEVEL = ("normal", "scavenger", "urgent"), {"urgent": 9, "normal": 5, "scav
 WEIGHTS = ("Age", "Fairshare", "QOS", "JobSize")
 
 
-def submit_mixed_jobs(site: Site) -> list[int]:
-    """Submit one-node jobs of two users, three QOS and several sizes; return them in the order we want."""
+def submit_mixed_jobs(site: Site, pause_s: float = 0) -> list[int]:
+    """Submit one-node jobs of two users, three QOS and several sizes; return them in the order we want.
+
+    Half of them is submitted when the others have waited for some seconds in Slurm's eyes.
+    """
     kinds = islice(zip(cycle(QOS), cycle(("ann", "ann", "bob", "bob", "bob")), cycle((1, 4, 2, 3))), N_JOBS)
-    jobs = []
-    for qos, user, cpus in kinds:
+    jobs: list[tuple[int, int]] = []
+    for number, (qos, user, cpus) in enumerate(kinds):
+        if number == N_JOBS // 2 and pause_s:
+            site.wait(lambda: has_age(site, jobs[-1][1], pause_s), "age")
         row = [f"--qos={qos}", "-N1", "--gpus=1", f"--cpus-per-task={cpus}"]
         jobs.append((-LEVEL[qos], *site.submit_many([row], user=user)))
     return [job for _, job in sorted(jobs)]
+
+
+def has_age(site: Site, job: int, at_least_s: float) -> bool:
+    """Whether Slurm has counted the job's wait for so long: its age begins when the scheduler first looks at it."""
+    since = site.lab.show_job(job)["AccrueTime"]
+    return since != "Unknown" and time.time() - datetime.fromisoformat(since).timestamp() > at_least_s
 
 
 def free_slots_one_by_one(site: Site, fillers: list[int], every_s: float = 0.3) -> None:
@@ -79,7 +92,7 @@ def own_weights(site: Site) -> Iterator[None]:
 def test_slurms_own_weights_never_swap_two_of_our_jobs(site: Site) -> None:
     site.write_policy(POLICY)
     fillers = site.fill(N_SLOTS, user="eve")
-    wanted = submit_mixed_jobs(site)
+    wanted = submit_mixed_jobs(site, pause_s=3)
     site.start()
     site.wait(lambda: ranked(site, wanted), "ranks in our order")
     rows = [row.split() for row in site.lab.run(["sprio", "-h", "-o", "%i %A %F %J %Q"]).stdout.splitlines()]
@@ -111,3 +124,36 @@ def test_the_priority_channel_pins_ranks_and_gives_released_jobs_theirs_too(site
     site.end(*fillers)
     site.wait(lambda: len(site.running([first, urgent, held])) == 3, "all run")
     assert site.jobs()[held].priority > 1000
+
+
+def test_a_requeued_job_keeps_its_place_although_slurm_dates_its_submission_anew(site: Site) -> None:
+    site.write_policy(POLICY.replace("policy: round_robin", "policy: fifo"))
+    site.fill(N_SLOTS - 1, user="cid")
+    site.start()
+    first = site.submit("--gpus=1", user="ann")
+    site.wait(lambda: site.running([first]), "it has the last slot")
+    second = site.submit("--gpus=8", "-N1", user="bob")
+    site.wait(lambda: site.row(second).get("position") == 1, "the other one is the head, and blocked")
+    submitted = site.lab.show_job(first)["SubmitTime"]
+    site.lab.run(["scontrol", "requeue", str(first)])
+    site.wait(lambda: site.states([first]) == ["PENDING"], "requeued")
+    assert site.lab.show_job(first)["SubmitTime"] > submitted
+    site.wait(lambda: site.running([first]), "it runs again, before the other")
+    assert site.row(first)["order_s"] < site.row(second)["order_s"]
+
+
+def test_jobs_submitted_one_after_the_other_wait_in_that_order_whenever_slurm_looked_at_them(
+    site: Site,
+) -> None:
+    site.write_policy(POLICY.replace("policy: round_robin", "policy: fifo"))
+    site.fill(N_SLOTS - 2, user="cid")
+    array = site.submit("--gpus=1", "--array=0-5", user="ann")
+    plain = site.submit("--gpus=1", user="bob")
+    site.wait(
+        lambda: len(site.array_tasks(array)) == 2, "its tasks change when Slurm calls the rest eligible"
+    )
+    site.start()
+    site.wait(lambda: site.held_by_us([array, plain]) == [plain], "the array is the head")
+    assert [site.row(job)["order_s"] for job in (array, plain)] == [
+        site.row(job)["submit_s"] for job in (array, plain)
+    ]

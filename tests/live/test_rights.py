@@ -62,3 +62,22 @@ def test_without_the_rights_it_stops_at_once_with_the_line_that_mends_it(
     done = site.lab.run([*argv, "--once"], user=weak_account)
     assert "cycle done" in done.stderr
     site.lab.run(["rm", "-rf", *folders])
+
+
+def test_with_slurmdbd_away_the_first_refused_write_stops_it_and_applies_nothing(site: Site) -> None:
+    """Who may do what cannot be looked up then; Slurm itself knows, and refuses the tag (SLURM.md 9)."""
+    site.write_policy(POLICY)
+    jobs = site.submit_many([["--gpus=8", "-N1"]] * 6, user="ann")
+    site.wait(lambda: len(site.running(jobs)) == 4, "the cluster is full")
+    folders = ["/tmp/oper-state", "/tmp/oper-run"]
+    site.lab.run(["install", "-d", "-o", "oper", *folders])
+    site.lab.stop_service("slurmdbd")
+    try:
+        argv = ["slurmfaird", "--config", POLICY_FILE, "--state-dir", folders[0], "--run-dir", folders[1]]
+        refused = site.lab.run(argv, user="oper", check=False, timeout=60)
+    finally:
+        site.lab.start_service("slurmdbd")
+    assert refused.returncode == 2, refused.stderr
+    assert re.search(MEND["oper"], refused.stderr), refused.stderr
+    assert site.jobs()[jobs[5]].priority > 0
+    site.lab.run(["rm", "-rf", *folders])
