@@ -23,11 +23,14 @@ pools:
 
 def test_a_quota_at_its_limit_or_with_a_blocked_head_stops_no_other(site: Site) -> None:
     site.write_policy(POLICY.replace("[vision]}, deserved: 16", "[vision]}, deserved: 4, limit: 4"))
+    wall = site.wall()
     site.start()
     vision = site.submit_many([["--gpus=1"]] * 6)
+    site.wait(lambda: site.held_by_us(vision) == vision[1:], "all behind the head are held")
+    site.end(*wall)
     site.wait(lambda: len(site.running(vision)) == 4, "four within the limit")
     site.wait(lambda: len(site.held_by_us(vision)) == 2, "two over it")
-    assert site.outcome(vision[4]) == Outcome.LIMIT
+    site.wait(lambda: site.outcome(vision[4]) == Outcome.LIMIT, "the fifth at the limit")
     assert site.outcome(vision[5]) == Outcome.BEHIND
     speech = site.submit_many([["--gpus=7", "-N1"]] * 5, user="eve")
     site.wait(lambda: len(site.running(speech)) == 3, "speech takes the other nodes")

@@ -59,20 +59,19 @@ def test_a_job_that_counts_as_fitting_and_does_not_start_is_a_blocked_head_after
 
 def test_an_array_in_a_fifo_quota_is_one_head_until_its_last_task_has_started(site: Site) -> None:
     site.write_policy(POLICY)
-    filler = site.submit_many(
-        [["--gpus=8", f"--nodelist={node}"] for node in ("gpu01", "gpu02", "gpu03")], "eve"
-    )
-    site.wait(lambda: len(site.running(filler)) == 3, "one node is left")
+    wall = site.wall()
     site.start()
     array = site.submit("--gpus=4", "-N1", "--array=0-4", seconds=5)
     behind = site.submit("--gpus=1")
+    site.wait(lambda: site.held_by_us([behind]) == [behind], "the next job stands behind the array")
+    site.end(wall[-1])
 
     def tasks() -> list[str]:
         jobs = site.lab.squeue("--states=all")
         return [job["job_state"][0] for job in jobs if job["array_job_id"]["number"] == array]
 
     site.wait(lambda: tasks().count("RUNNING") == 2, "two tasks fit")
-    site.wait(lambda: site.held_by_us([behind]) == [behind], "the next job waits for the whole array")
     site.wait(lambda: tasks().count("COMPLETED") >= 2, "they end")
+    assert site.held_by_us([behind]) == [behind], "it waits for the whole array"
     site.wait(lambda: site.running([behind]), "the job behind starts with the last task", 60)
     assert tasks().count("PENDING") == 0
