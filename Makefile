@@ -18,7 +18,7 @@ bench: $(STAMP)
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/cython-lint _core slurmfair
+	PATH="$(abspath $(BIN)):$$PATH" cython-lint _core slurmfair
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest --ignore-missing-stub slurmfair._core
 

@@ -78,10 +78,16 @@ def library_folder() -> Path | None:
     return next((place for place in places if (place / "libslurmfull.so").exists()), None)
 
 
+def checked_before(name: str) -> bool:
+    """Tell whether the last build was a checked one: a change of directives does not change the source's date."""
+    made = Path(f"_core/{name}.c")
+    return made.exists() and "CYTHON_TRACE_NOGIL" in made.read_text()[:1000]  # in the metadata on top
+
+
 setup(
     ext_modules=cythonize(
         [*(extension(name) for name in KERNELS), *slurm_extensions()],
         compiler_directives=DIRECTIVES,
-        force=CHECKED,  # a change of directives does not change the source's date
+        force=CHECKED or any(checked_before(name) for name in KERNELS),
     )
 )

@@ -39,16 +39,16 @@ cdef class Walk:
     cdef const int64_t[:, ::1] need
     cdef const int64_t[::1] nodes, tasks, order_s, waiting_since_s, time_limit_s
     cdef const uint64_t[::1] classes
-    cdef const uint8_t[::1] unplaced, closes, closes_fresh
+    cdef const uint8_t[::1] unplaced, promised, closes, closes_fresh
     cdef const int32_t[::1] leaf, lane
     # their order: what is left of leaf q are the rows line[head[q]:stop[q]]
     cdef const int64_t[::1] line
     cdef int64_t[::1] head
     cdef const int64_t[::1] stop
-    # quotas; `turn` is the rank of a quota's priority, 0 for the highest
-    cdef const int32_t[::1] parent, turn, name_rank
+    # quotas; `turn` is a quota's priority, smaller first
+    cdef const int32_t[::1] parent, name_rank
     cdef const uint8_t[::1] limited
-    cdef const int64_t[::1] resources, max_window
+    cdef const int64_t[::1] turn, resources, max_window
     cdef const double[:, ::1] deserved, limit, fair_share, entitlement
     cdef double[:, ::1] allocated
     # the heap of p's children is heap[first[p]:first[p] + size[p]]; the root stands behind the last quota
@@ -69,6 +69,7 @@ cdef class Walk:
     # reservations: the row a leaf has reserved for (-1 for none), and their sums by distinct classes
     cdef int64_t[::1] reservation, reserving, shadow_s, reserved_sum
     cdef uint64_t[::1] group_classes
+    cdef uint64_t promised_classes  # of all reservations that were made in an earlier pass
     cdef int64_t[:, ::1] group_sum
     cdef int64_t[::1] begun  # tasks of the candidate that start
     # closed lanes: by which row (-1 for open), and failures so far
@@ -101,6 +102,8 @@ cdef class Walk:
                 worst = max(worst, used / share)
             elif used > 0.0:
                 worst = NO_SHARE
+        if self.promised[row]:
+            over_share, has_share, worst = False, True, 0.0
         self.candidate[node] = row
         self.since_s[node] = self.order_s[row]
         self.tier[node] = 2 * over_deserved + over_share
@@ -222,6 +225,16 @@ cdef class Walk:
             node = self.parent[node]
         return True
 
+    cdef bint deserves(self, Py_ssize_t leaf, int64_t row) except -1 nogil:
+        """Tell whether the leaf and all quotas above would stay within what they deserve."""
+        cdef Py_ssize_t i, node = leaf
+        while node >= 0:
+            for i in range(self.n_resources):
+                if self.allocated[node, i] + self.need[row, self.resources[i]] > self.deserved[node, i]:
+                    return False
+            node = self.parent[node]
+        return True
+
     cdef int64_t within(self, const int64_t[::1] by_class, uint64_t classes) except -1 nogil:
         """Return the sum over some classes of nodes."""
         cdef Py_ssize_t c
@@ -269,13 +282,27 @@ cdef class Walk:
 
     cdef bint held_back(self, Py_ssize_t leaf, int64_t row) except -1 nogil:
         """Tell whether the entry must leave room for what other leaves have reserved."""
-        if not self.others_reserved(leaf) or not self.in_the_way(leaf, row) or self.entitled(leaf, row):
+        if not self.others_reserved(leaf) or not self.in_the_way(leaf, row) or self.promised[row]:
+            return False
+        if self.entitled(leaf, row) and (not self.others_promised(leaf, row) or self.deserves(leaf, row)):
             return False
         return not (self.backfills and self.ends_in_time(leaf, row))
 
     cdef bint others_reserved(self, Py_ssize_t leaf) except -1 nogil:
         """Tell whether a leaf other than this one holds a reservation."""
         return self.n_reservations > (self.reservation[leaf] >= 0)
+
+    cdef bint others_promised(self, Py_ssize_t leaf, int64_t row) except -1 nogil:
+        """Tell whether another leaf was promised nodes that the entry may use, in an earlier pass."""
+        cdef Py_ssize_t i
+        cdef int64_t other
+        if not self.promised_classes & self.classes[row]:
+            return False
+        for i in range(self.n_reservations):
+            other = self.reservation[self.reserving[i]]
+            if self.reserving[i] != leaf and self.promised[other] and self.classes[other] & self.classes[row]:
+                return True
+        return False
 
     cdef int64_t own(self, Py_ssize_t leaf, uint64_t classes, bint inside, Py_ssize_t r) except -1 nogil:
         """Return what the leaf itself has reserved within, or at least partly within, the classes."""
@@ -378,6 +405,8 @@ cdef class Walk:
         for r in range(3):
             self.reserved_sum[r] += self.need[row, r]
             self.group_sum[g, r] += self.need[row, r]
+        if self.promised[row]:
+            self.promised_classes |= self.classes[row]
         self.reserving[self.n_reservations] = leaf
         self.n_reservations += 1
         self.reservation[leaf] = row
@@ -481,8 +510,9 @@ cdef class Walk:
                 and self.now_s - self.waiting_since_s[row] >= self.starvation_after_s
             )
             self.first_failure = False
-            if self.holds_back and self.reservation[leaf] < 0 and (guarded or self.entitled(leaf, row)):
-                self.reserve(leaf, row)
+            if self.holds_back and self.reservation[leaf] < 0:
+                if guarded or self.promised[row] or self.entitled(leaf, row):
+                    self.reserve(leaf, row)
             self.failed[self.n_failed] = row
             self.n_failed += 1
         self.outcome[row] = STARTS if self.begun[leaf] > 0 else reason
@@ -534,18 +564,36 @@ cdef class Walk:
             self.settle(node)
         return 0
 
-    cdef int open_failed(self, bint with_reservation) except -1 nogil:
-        """Open what may start as soon as there is room, as far as the limits bear all that is open."""
+    cdef int open_waiting(self) except -1 nogil:
+        """Open what may start as soon as there is room, holders of reservations first.
+
+        As far as the limits bear all that is open, and where it does not take what is reserved.
+        """
         cdef Py_ssize_t i
-        cdef int64_t row
+        cdef int64_t row, left
+        for i in range(self.n_reservations):
+            row = self.reservation[self.reserving[i]]
+            self.open_tasks(row, self.bearable(self.reserving[i], row, self.tasks[row] - self.starts[row]))
         for i in range(self.n_failed):
+            if i + AHEAD < self.n_failed:
+                row = self.failed[i + AHEAD]
+                prefetch(&self.need[row, 0])
+                prefetch(&self.classes[row])
+                prefetch(&self.leaf[row])
+                prefetch(&self.tasks[row])
+                prefetch(&self.starts[row])
             row = self.failed[i]
-            if self.reserved[row] != with_reservation:
+            if self.reserved[row]:
                 continue
-            if with_reservation or not self.held_back(self.leaf[row], row):
-                self.more[row] = self.bearable(self.leaf[row], row, self.tasks[row] - self.starts[row])
-                self.charge(self.leaf[row], row, self.more[row])
+            left = self.bearable(self.leaf[row], row, self.tasks[row] - self.starts[row])
+            if left > 0 and not self.held_back(self.leaf[row], row):
+                self.open_tasks(row, left)
         return 0
+
+    cdef int open_tasks(self, int64_t row, int64_t tasks) except -1 nogil:
+        """Open tasks that wait for room, and charge them as if they had started."""
+        self.more[row] = tasks
+        return self.charge(self.leaf[row], row, tasks)
 
     # -- what it is given ------------------------------------------------------------------------------
 
@@ -560,6 +608,7 @@ cdef class Walk:
         self.time_limit_s = queue.time_limit_s
         self.classes = queue.classes
         self.unplaced = queue.unplaced.view("u1")
+        self.promised = queue.promised.view("u1")
         self.closes = judged.closes
         self.closes_fresh = judged.closes_fresh
         self.lane = judged.lane
@@ -603,6 +652,7 @@ cdef class Walk:
         self.backfills = rules.backfills
         self.starvation_after_s = rules.starvation_after_s
         self.first_failure = True
+        self.promised_classes = 0
 
     def take_paper(self, paper, result):
         """Take the arrays to work and to write on."""
@@ -642,12 +692,11 @@ def make_pass(queue, judged, line, tree, standing, room, running, rules, paper, 
     with nogil:
         w.run()
         w.allocated_after[:, :] = w.allocated
-        w.open_failed(True)
-        w.open_failed(False)
+        w.open_waiting()
 
 
 def find_parked(
-    queue, room, tree, double[:, ::1] path_limit, const uint8_t[::1] blocks, uint8_t[::1] parked
+    queue, room, quotas, double[:, ::1] path_limit, const uint8_t[::1] blocks, uint8_t[::1] parked
 ):
     """Write 1 for each entry that can never fit into the limits on its path or into the configured pool.
 
@@ -658,23 +707,25 @@ def find_parked(
     cdef const int64_t[::1] nodes = queue.nodes
     cdef const uint64_t[::1] classes = queue.classes
     cdef const int32_t[::1] leaf = queue.leaf
-    cdef const int32_t[::1] parent = tree.parent
-    cdef const int64_t[::1] resources = tree.resources
+    cdef const int32_t[::1] parent = quotas.parent
     cdef const int64_t[::1] configured = room.configured
     cdef const int64_t[::1] class_configured = room.class_configured
     cdef const int64_t[::1] class_nodes = room.class_nodes
     cdef const int64_t[::1] class_node_size = room.class_node_size
-    cdef Py_ssize_t row, i, c, main = resources[0]
+    cdef Py_ssize_t resources[3]
+    cdef Py_ssize_t row, i, c, n_resources = len(quotas.resources), main = quotas.resources[0]
     cdef int64_t units, inside, found, wanted
     cdef bint never
+    for i in range(n_resources):
+        resources[i] = quotas.resources[i]
     with nogil:
         for row in range(parent.shape[0]):
-            for i in range(resources.shape[0]):
+            for i in range(n_resources):
                 if parent[row] >= 0:
                     path_limit[row, i] = min(path_limit[row, i], path_limit[parent[row], i])
         for row in range(need.shape[0]):
             never = False
-            for i in range(resources.shape[0]):
+            for i in range(n_resources):
                 never |= need[row, resources[i]] > path_limit[leaf[row], i]
             for i in range(3):
                 never |= need[row, i] > configured[i]

@@ -279,6 +279,8 @@ def sweep(const long long[::1] events, Py_ssize_t first, long long until, bint f
     cdef double weight = 1.0, sign
     cdef Decay decay
     cdef Tree tree
+    if parent.shape[0] == 0:
+        return first
     decay.half_life_s = half_life_s
     decay.shift = shift
     decay.far = &far[0]

@@ -7,7 +7,7 @@ from importlib import import_module
 
 from benchmarks.harness import BENCHMARKS
 
-MODULES = ("decide", "writes", "shares")
+MODULES = ("decide", "writes", "shares", "reports")
 
 
 def main(words: list[str]) -> int:

@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TypeAlias
 
-REPEATS = 7
+REPEATS = 7  # at least; short subjects are run for about SECONDS each
+SECONDS = 0.5
+MOST_REPEATS = 201
+LARGE = 31 << 20  # bytes; the most that the C library learns to keep
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +60,27 @@ def benchmark(function: Benchmark) -> Benchmark:
     return function
 
 
-def by_turns(*subjects: Callable[[], object], repeats: int = REPEATS) -> tuple[Times, ...]:
-    """Return the times of each subject, one run of each after the other, after one run to warm up."""
+def by_turns(
+    *subjects: Callable[[], object],
+    repeats: int = REPEATS,
+    clock: Callable[[], float] = time.perf_counter,
+) -> tuple[Times, ...]:
+    """Return the times of each subject, one run of each after the other, after one run to warm up.
+
+    For what only computes, `time.thread_time` as clock leaves out the time in which neighbours had the core.
+    """
     seconds: list[list[float]] = [[] for _ in subjects]
-    for turn in range(repeats + 1):
+    bytearray(LARGE)  # as in a process that has lived: freed memory is kept, not given back each time
+    start = time.perf_counter()
+    for subject in subjects:
+        subject()
+    warm_up = time.perf_counter() - start
+    repeats = max(repeats, min(MOST_REPEATS, int(SECONDS * len(subjects) / warm_up)))
+    for _ in range(repeats):
         for subject, column in zip(subjects, seconds, strict=True):
-            start = time.perf_counter()
+            start = clock()
             subject()
-            if turn:
-                column.append(time.perf_counter() - start)
+            column.append(clock() - start)
     return tuple(Times(tuple(column)) for column in seconds)
 
 

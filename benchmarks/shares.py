@@ -16,7 +16,7 @@ from slurmfair.ledger import RECENT_S, Ledger
 from slurmfair.model import GPU, RESOURCES, Floats, Ints, Quotas
 from slurmfair.runs import Holdings, Known, Runs, runs_of
 from slurmfair.steps import CAPACITY, Steps, steps_of
-from slurmfair.usage import advance, allocated
+from slurmfair.usage import History, advance, allocated
 
 NOW_S = 1_800_000_000
 WEEK_S = 7 * 86400
@@ -105,9 +105,12 @@ def increments(name: str, before: Ledger, after: Ledger, half_life_s: float) -> 
     """One cycle that adds a hundredth of the runs, and one that adds nothing."""
     fairshare, quotas = FairShare(window=WINDOW, half_life_s=half_life_s), flat_quotas()
     history, _ = advance(None, before, STEPS, quotas, fairshare, NOW_S - NEW_S)
-    copies = iter([replace(history, head=history.head.copy(), tail=history.tail.copy()) for _ in range(6)])
+
+    def fresh() -> History:
+        return replace(history, head=history.head.copy(), tail=history.tail.copy())
+
     step, whole = by_turns(
-        lambda: advance(next(copies), after, STEPS, quotas, fairshare, NOW_S),
+        lambda: advance(fresh(), after, STEPS, quotas, fairshare, NOW_S),
         lambda: advance(None, after, STEPS, quotas, fairshare, NOW_S),
         repeats=5,
     )

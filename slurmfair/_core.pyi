@@ -1,6 +1,6 @@
 """The whole typed surface of the kernels. Callers check the shapes: normal builds check nothing."""
 
-from slurmfair.model import Bytes, Codes, Floats, Ints, Queue, Room
+from slurmfair.model import Bytes, Codes, Floats, Ints, Queue, Quotas, Room
 from slurmfair.policy.terms import Judged
 from slurmfair.walk import Line, Paper, Result, RoomLeft, Rules, Running, Standing, Tree
 
@@ -17,7 +17,7 @@ def make_pass(
     result: Result,
 ) -> None: ...
 def find_parked(
-    queue: Queue, room: Room, tree: Tree, path_limit: Floats, blocks: Bytes, parked: Bytes
+    queue: Queue, room: Room, quotas: Quotas, path_limit: Floats, blocks: Bytes, parked: Bytes
 ) -> None: ...
 def window_rows(
     place: Ints,

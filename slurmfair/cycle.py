@@ -14,6 +14,7 @@ from slurmfair.model import Bools, Bytes, Change, Coded, Decision, Floats, Ints,
 from slurmfair.order import order_jobs, rank_order
 from slurmfair.placing import NOT_STUCK, recalled, remembered, unplaced
 from slurmfair.plan import Pending, Plan, plan_changes
+from slurmfair.promises import Promises, promised, promises_of
 from slurmfair.ranks import RankScale, looks_pinned, rank_scale
 from slurmfair.release import release
 from slurmfair.shares import Shares, shares_of
@@ -127,7 +128,10 @@ def run_cycle(
             last_cycle_s=now_s,
         ),
         reasons=look.reasons,
-        warnings=tuple(warning for pool in pools for warning in _warnings(pool)),
+        warnings=(
+            *_clock_warnings(memory.last_cycle_s, now_s),
+            *(warning for pool in pools for warning in _warnings(pool)),
+        ),
         degraded=tuple(text for one in (usage or {}).values() for text in one.degraded),
     )
 
@@ -206,7 +210,7 @@ def _pool_cycle(
     jobs, rows = snapshot.reading.jobs, found.entries.rows
     recall = recalled(memory.placing, jobs.job_id[rows], jobs.tasks_waiting[rows])
     stuck = unplaced(recall, main_free, pool.place_grace_s, now_s)
-    queue, at = _queue(snapshot, found, timers, stuck)
+    queue, at = _queue(snapshot, found, timers, stuck, memory.promises)
     request = _request(found, queue)
     resources = list(quotas.resources)
     shares = shares_of(
@@ -241,7 +245,9 @@ def _pool_cycle(
         place=place,
         plan=plan,
         memory=PoolMemory(
-            after_pass(timers, at, decision), remembered(recall, stuck, let_go, main_free, now_s)
+            after_pass(timers, at, decision),
+            remembered(recall, stuck, let_go, main_free, now_s),
+            promises_of(queue, decision, pool),
         ),
     )
 
@@ -277,7 +283,9 @@ def _in_pool(snapshot: Snapshot, pool: Pool) -> Bools:
     return (snapshot.pool_of == index) & (snapshot.leaf_of >= 0)
 
 
-def _queue(snapshot: Snapshot, found: PoolSnapshot, timers: Remembered, stuck: Bools) -> tuple[Queue, Ints]:
+def _queue(
+    snapshot: Snapshot, found: PoolSnapshot, timers: Remembered, stuck: Bools, promises: Promises
+) -> tuple[Queue, Ints]:
     """Return the queue of a pass, and the row of each of its entries in the memory of timers."""
     jobs, entries = snapshot.reading.jobs, found.entries
     entry_id = jobs.job_id[entries.rows]
@@ -297,6 +305,7 @@ def _queue(snapshot: Snapshot, found: PoolSnapshot, timers: Remembered, stuck: B
         lane=jobs.gpu_type.codes[entries.rows],
         unplaced=stuck,
         leading_since_s=timers.leading_since_s[at],
+        promised=promised(promises, found.pool, entry_id, timers.first_attempt_s[at]),
     )
     return queue, at
 
@@ -332,6 +341,15 @@ def _pending(
         throttle=wanted_throttle(jobs, throttles, rows, snapshot.tasks[rows], decision.may_start[entry_of]),
         own_throttle=throttles.own[rows],
     )
+
+
+def _clock_warnings(last_cycle_s: int | None, now_s: int) -> list[str]:
+    """Return a warning for the one cycle that finds the clock behind the cycle before."""
+    if last_cycle_s is None or now_s >= last_cycle_s:
+        return []
+    return [
+        f"the cluster's clock went back by {last_cycle_s - now_s} s; nothing is charged twice for that time"
+    ]
 
 
 def _warnings(pool: PoolCycle) -> list[str]:

@@ -38,7 +38,7 @@ from slurmfair.view import save as save_view
 log = logging.getLogger("slurmfaird")
 
 SETTINGS_EVERY_S = 60.0
-LONGEST_BACKOFF_S = 60.0
+LONGEST_BACKOFF_S = 15.0  # the gate holds new jobs meanwhile, so be back soon after Slurm is
 WRITING_SHARE = 0.5  # of the interval; what is left over is decided anew
 EXIT_FAILED, EXIT_REFUSED = 1, 2
 
@@ -92,6 +92,7 @@ class Daemon:
         self.settings: Settings | None = None
         self.settings_read_s = float("-inf")
         self.cluster_warnings: list[str] = []
+        self.warned: tuple[str, ...] = ()
         self.refusals = Refusals()
         self.signals = Signals()
         self.failures = 0
@@ -168,14 +169,15 @@ class Daemon:
             "overrides": [[o.pool, o.key, o.value, o.who, o.at_s] for o in self.policy.overrides],
             "pid": os.getpid(),
             "cycle_s": time.monotonic() - began_s,
+            "interval_s": self.config.cycle.interval_s,
             "private_jobs": "jobs" in (self.settings.private_data if self.settings else ()),
         }
 
     def _beat(self, now_s: int) -> None:
-        """Tell gate and guard that a cycle was healthy; a shadow must not open the gate's eyes."""
-        self.state.set_meta(last_cycle_s=str(now_s))
+        """Tell gate and guard that a cycle was healthy; a shadow has written nothing, so it must not keep them quiet."""
         if self.options.shadow:
             return
+        self.state.set_meta(last_cycle_s=str(now_s))
         partitions = " ".join(name for pool in self.config.pools for name in pool.partitions)
         fresh = self.options.paths.heartbeat.with_suffix(".new")
         fresh.write_text(f"{int(time.time())}\n{partitions}\n")
@@ -183,6 +185,10 @@ class Daemon:
         fresh.replace(self.options.paths.heartbeat)
 
     def _log(self, cycle: Cycle, applied: Applied | None, took_s: float) -> None:
+        for text in cycle.warnings:
+            if text not in self.warned:
+                log.warning("%s", text)
+        self.warned = cycle.warnings
         log.info(
             "cycle done jobs=%d waiting=%d changes=%d written=%d put_off=%d took_ms=%.1f",
             len(cycle.snapshot.reading.jobs),
@@ -262,9 +268,11 @@ class Reporter:
 
     def keep_alive(self) -> None:
         if self.process is None or self.process.poll() is not None:
-            command = [sys.executable, "-m", "slurmfair.reporter"]
+            command = [sys.executable, "-m", "slurmfair.reporter", "--with", str(os.getpid())]
             folders = [str(self.paths.state_dir), str(self.paths.run_dir)]
-            self.process = subprocess.Popen(command + folders, stdin=subprocess.DEVNULL)
+            # What systemd hears of us is ours to say: a reporter that serves does not make the daemon ready.
+            env = {name: value for name, value in os.environ.items() if name != "NOTIFY_SOCKET"}
+            self.process = subprocess.Popen(command + folders, stdin=subprocess.DEVNULL, env=env)
 
     def stop(self) -> None:
         if self.process is not None:

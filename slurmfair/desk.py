@@ -7,7 +7,7 @@ import json
 import os
 import pwd
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -23,6 +23,7 @@ from slurmfair.model import FOREVER_S
 from slurmfair.paths import Paths
 from slurmfair.record import samples
 from slurmfair.reports import Caller
+from slurmfair.sharing import Answer, Answers
 from slurmfair.view import View
 
 NOT_UNDERSTOOD = "request not understood; ask with sfprio, sfshare or slurmfair of this release"
@@ -41,6 +42,7 @@ class Desk:
     reading: asyncio.Lock = field(default_factory=asyncio.Lock)
     names: dict[int, tuple[str, float]] = field(default_factory=dict)
     turns: dict[int, asyncio.Lock] = field(default_factory=dict)
+    answers: Answers = field(default_factory=Answers)
     parts: dict[int, View] = field(default_factory=dict)  # what each uid may see of the present view
 
     async def answer(self, line: bytes, uid: int) -> AsyncIterator[bytes]:
@@ -58,12 +60,12 @@ class Desk:
     async def _report(self, request: Mapping[str, Any], uid: int) -> AsyncIterator[bytes]:
         try:
             view, _ = await self._seen_by(uid)
-            if request.get("report") in FROM_DISK:
-                rows = await asyncio.to_thread(FROM_DISK[str(request["report"])], self.paths, request)
+            if read := FROM_DISK.get(str(request.get("report"))):
+                rows = await asyncio.to_thread(read, self.paths, request)
                 request = {**request, "rows": rows}
             pieces = reports.answer(view, request, _age_s(view), away(view))
-            async for piece in self._pieces(uid, pieces):
-                yield piece.encode()
+            async for piece in self._pieces(uid, Answer(piece.encode() for piece in pieces)):
+                yield piece
         except SlurmfairError as err:
             yield json.dumps({"error": str(err)}).encode() + b"\n"
 
@@ -72,26 +74,28 @@ class Desk:
         try:
             view, caller = await self._seen_by(uid)
         except SlurmfairError as err:
-            reply = Reply(err=f"{full_name(command)}: error: {err}\n", code=1)
-        else:
+            for frame in _framed(Reply(err=f"{full_name(command)}: error: {err}\n", code=1)):
+                yield frame
+            return
+        old = away(view)
+        key = None if old else _key(request, view, uid)
+        answer = self.answers.find(key)
+        if answer is None:
             asked = Asked(
                 argv=argv,
                 view=view,
                 caller=caller,
                 paths=self.paths,
                 age_s=_age_s(view),
-                away=away(view),
+                away=old,
                 environment=request["environment"],
                 terminal=request["terminal"],
                 width=request["width"],
             )
             reply = await self._replied(uid, command, asked)
-        if reply.err:
-            yield _frame(b"e", reply.err)
-        async for piece in self._pieces(uid, reply.out):
-            if piece:
-                yield _frame(b"o", piece)
-        yield b"x %d\n" % reply.code
+            answer = self.answers.add(key if reply.shared else None, _framed(reply))
+        async for frame in self._pieces(uid, answer):
+            yield frame
 
     async def _replied(self, uid: int, command: str, asked: Asked) -> Reply:
         """Return the reply; a command that writes to disk gets a thread, so that nobody waits for the disk."""
@@ -99,10 +103,17 @@ class Desk:
             return await asyncio.to_thread(commands.answer, command, asked)
         return await self._in_turn(uid, lambda: commands.answer(command, asked))
 
-    async def _pieces(self, uid: int, made: Iterable[str]) -> AsyncIterator[str]:
-        pieces = iter(made)
-        while (piece := await self._in_turn(uid, lambda: next(pieces, None))) is not None:
-            yield piece
+    async def _pieces(self, uid: int, answer: Answer) -> AsyncIterator[bytes]:
+        place = 0
+        while True:
+            if place < len(answer.pieces):
+                yield answer.pieces[place]
+                place = answer.taken(place)
+                await asyncio.sleep(0)
+            elif answer.done:
+                return
+            else:
+                await self._in_turn(uid, answer.make_next)
 
     async def _in_turn(self, uid: int, work: Callable[[], T]) -> T:
         """Do a small piece of work. Between two pieces for one user everybody else gets one done."""
@@ -131,6 +142,7 @@ class Desk:
             if self.view is None or mark != self.mark:
                 self.view = await asyncio.to_thread(views.load, self.paths.view)
                 self.mark, self.parts = mark, {}
+                self.answers.clear()
             return self.view
 
     async def _name(self, uid: int) -> str:
@@ -190,6 +202,23 @@ def _command(request: dict[str, Any]) -> dict[str, Any] | None:
 
 def _texts(values: Iterable[Any]) -> bool:
     return not isinstance(values, (str, int, float)) and all(isinstance(value, str) for value in values)
+
+
+def _key(request: Mapping[str, Any], view: View, uid: int) -> Hashable:
+    """Return what the text of an answer depends on: the part of the view that is seen, who asks, and how."""
+    environment = tuple(sorted(request["environment"].items()))
+    who = 0 if request["command"][0] == "sfprio" else uid
+    return id(view), who, tuple(request["command"]), environment, request["terminal"], request["width"]
+
+
+def _framed(reply: Reply) -> Iterator[bytes]:
+    """Yield the frames of a reply."""
+    if reply.err:
+        yield _frame(b"e", reply.err)
+    for piece in reply.out:
+        if piece:
+            yield _frame(b"o", piece)
+    yield b"x %d\n" % reply.code
 
 
 def _frame(kind: bytes, text: str) -> bytes:

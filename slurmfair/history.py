@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from slurmfair.config import Config, Pool
 from slurmfair.errors import SlurmUnavailable
-from slurmfair.ledger import Ledger, Merge, Rows, forgotten, ledger_of
+from slurmfair.ledger import Ledger, Merge, Rows, forgotten, ledger_of, moves, renamed
 from slurmfair.matching import leaf_of_jobs
 from slurmfair.model import RESOURCES, UNSET_S, Floats, Ints, Quotas, RunTable
 from slurmfair.reads import Records, merge_live, merge_records, sightings
@@ -22,7 +22,7 @@ from slurmfair.runs import Pauses, run_keys
 from slurmfair.slurm.cluster import Cluster
 from slurmfair.snapshot import PoolSnapshot, Snapshot
 from slurmfair.state import State
-from slurmfair.steps import CAPACITY, NO_STEPS, Steps, noted, steps_of
+from slurmfair.steps import CAPACITY, NO_STEPS, Steps, forgotten_steps, noted, steps_of
 from slurmfair.usage import History, advance, trusted, usage
 from slurmfair.windows import window_start
 
@@ -127,6 +127,7 @@ class Past:
         found = {}
         for index, pool in enumerate(snapshot.pools):
             past = self._past(pool.pool)
+            self._follow_moves(pool, past)
             leaf = np.where(snapshot.pool_of == index, snapshot.leaf_of, -1).astype(np.int32)
             seen = sightings(snapshot.reading.jobs, leaf, pool.quotas.path, now_s)
             self._keep(pool.pool.name, past, merge_live(past.ledger, seen))
@@ -163,6 +164,22 @@ class Past:
         past.steps = noted(past.steps, now_s, current)
         if len(past.steps) > before:
             self._keep_steps(pool.pool.name, past.steps)
+
+    def _follow_moves(self, pool: PoolSnapshot, past: PoolPast) -> None:
+        """Let quotas that a new policy moved in the tree take their history along (SEMANTICS 7.2)."""
+        known = tuple(dict.fromkeys(path for path in past.steps.path if path != CAPACITY))
+        gone = moves(known, pool.quotas.path)
+        if not gone:
+            return
+        past.ledger = renamed(past.ledger, gone)
+        past.steps = replace(past.steps, path=tuple(gone.get(path, path) for path in past.steps.path))
+        number = self.state.number_of
+        self.state.rename_quotas(
+            number(pool.pool.name), {number(old): number(new) for old, new in gone.items()}
+        )
+        log.info(
+            "quotas moved, their history with them: %s", ", ".join(f"{a} -> {b}" for a, b in gone.items())
+        )
 
     def _past(self, pool: Pool) -> PoolPast:
         return self.pools.setdefault(pool.name, PoolPast(Ledger(), NO_STEPS))
@@ -224,6 +241,10 @@ class Past:
             window_s = now_s - window_start(pool.pool.fairshare.window, now_s)
             before_s = now_s - 2 * max(window_s, 86400)
             past.ledger = forgotten(past.ledger, before_s)
+            steps = forgotten_steps(past.steps, before_s)
+            if steps is not past.steps:
+                past.steps = steps
+                self._keep_steps(pool.pool.name, steps)
             self.state.forget_runs(self.state.number_of(pool.pool.name), before_s)
         self.forgot_s = now_s
 

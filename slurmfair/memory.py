@@ -9,6 +9,7 @@ import numpy as np
 
 from slurmfair.model import Bools, Ints
 from slurmfair.placing import Placing, nothing_placed
+from slurmfair.promises import Promises, nothing_promised
 from slurmfair.state import State
 from slurmfair.timers import Remembered, Seen, nothing_remembered
 
@@ -17,6 +18,7 @@ from slurmfair.timers import Remembered, Seen, nothing_remembered
 class PoolMemory:
     timers: Remembered = field(default_factory=nothing_remembered)
     placing: Placing = field(default_factory=nothing_placed)
+    promises: Promises = field(default_factory=nothing_promised)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,7 @@ COLUMNS = (
 )  # fmt: skip
 KEY = 2
 PLACING, PLACING_COLUMNS = "placing", ("pool", "entry_id", "since_s", "stuck_free", "tasks")
+PROMISED, PROMISED_COLUMNS = "promised", ("pool", "entry_id")
 
 
 def load_memory(state: State) -> Memory:
@@ -46,9 +49,12 @@ def load_memory(state: State) -> Memory:
     last = state.meta("last_cycle_s")
     entries = state.load_rows(TABLE, COLUMNS, KEY)
     placing = state.load_rows(PLACING, PLACING_COLUMNS, KEY)
+    promised = state.load_rows(PROMISED, PROMISED_COLUMNS, KEY)
     pools = {
         state.name_of(int(pool)): PoolMemory(
-            _remembered(state, entries[entries[:, 0] == pool]), _placing(placing[placing[:, 0] == pool])
+            _remembered(state, entries[entries[:, 0] == pool]),
+            _placing(placing[placing[:, 0] == pool]),
+            Promises(promised[promised[:, 0] == pool, 1]),
         )
         for pool in np.unique(entries[:, 0])
     }
@@ -59,8 +65,11 @@ def save_memory(state: State, memory: Memory) -> int:
     """Write what changed; return how many rows that were."""
     entries = [_rows(state, name, pool.timers) for name, pool in memory.pools.items()]
     placing = [_placing_rows(state, name, pool.placing) for name, pool in memory.pools.items()]
-    return state.save_rows(TABLE, COLUMNS, KEY, _stacked(entries, len(COLUMNS))) + state.save_rows(
-        PLACING, PLACING_COLUMNS, KEY, _stacked(placing, len(PLACING_COLUMNS))
+    promised = [_promised_rows(state, name, pool.promises) for name, pool in memory.pools.items()]
+    return (
+        state.save_rows(TABLE, COLUMNS, KEY, _stacked(entries, len(COLUMNS)))
+        + state.save_rows(PLACING, PLACING_COLUMNS, KEY, _stacked(placing, len(PLACING_COLUMNS)))
+        + state.save_rows(PROMISED, PROMISED_COLUMNS, KEY, _stacked(promised, len(PROMISED_COLUMNS)))
     )
 
 
@@ -121,3 +130,8 @@ def _placing_rows(state: State, pool: str, placing: Placing) -> Ints:
 
 def _placing(rows: Ints) -> Placing:
     return Placing(*(rows[:, column].copy() for column in range(1, len(PLACING_COLUMNS))))
+
+
+def _promised_rows(state: State, pool: str, promises: Promises) -> Ints:
+    number = np.full(len(promises.entry_id), state.number_of(pool))
+    return np.stack([number, promises.entry_id], axis=1)

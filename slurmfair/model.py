@@ -195,6 +195,7 @@ class Queue:
     lane: Codes  # code of the GPU type asked for
     unplaced: Bools  # was open for place_grace and Slurm did not start it
     leading_since_s: Ints | None = None  # since when first of its lane at the cap; None: not remembered
+    promised: Bools | None = None  # the pass before reserved for it; None: nobody
 
     def __len__(self) -> int:
         return len(self.entry_id)

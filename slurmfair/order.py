@@ -6,8 +6,8 @@ candidates in the order between quotas (`_core/order.pyx`). DESIGN 3a, SEMANTICS
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
 
 import numpy as np
 
@@ -16,13 +16,12 @@ from slurmfair.config import FairShare, QueuePolicy
 from slurmfair.model import FOREVER_S, UNSET_S, Bools, Decision, Floats, Ints, Outcome, Queue, Quotas, Room
 from slurmfair.policy import POLICIES
 from slurmfair.policy.intelligent import leading_since, starving
-from slurmfair.policy.terms import LANE, QUOTA, Judged, Settings, Waiting, settings_of
+from slurmfair.policy.terms import LANE, QUOTA, Judged, Settings, Waiting, judged_by_priority, settings_of
 from slurmfair.walk import (
     Result,
     Rules,
     Running,
     Standing,
-    Tree,
     line_of,
     paper_for,
     result_for,
@@ -55,10 +54,14 @@ def order_jobs(
     reservation. Without `running` nothing is let past a reservation for being short.
     Raises ValueError for columns that do not fit together.
     """
-    check(queue, quotas, policies, room, allocated, fair_share)
+    owed = fair_share if entitlement is None else entitlement
+    check(
+        queue, quotas, policies, room, {"allocated": allocated, "fair_share": fair_share, "entitlement": owed}
+    )
+    if queue.promised is None:
+        queue = replace(queue, promised=np.zeros(len(queue), np.bool_))
     settings = settings_of(policies, NAMES)
-    tree = tree_of(quotas, settings.max_window)
-    parked = find_parked(queue, room, tree, settings)
+    parked, path_limit = find_parked(queue, quotas, room, settings)
     judged = judge(queue, parked, settings, now_s)
     line = line_of(queue.leaf, judged.rank, queue.order_s, parked, len(quotas))
     result = result_for(len(queue), allocated)
@@ -66,8 +69,8 @@ def order_jobs(
         queue,
         judged,
         line,
-        tree,
-        Standing(allocated.copy(), fair_share, fair_share if entitlement is None else entitlement),
+        tree_of(quotas, path_limit, settings.max_window),
+        Standing(allocated.copy(), fair_share, owed),
         room_left(room),
         by_end(running or NOBODY),
         rules_of(fairshare, running, now_s),
@@ -82,45 +85,55 @@ def check(
     quotas: Quotas,
     policies: Sequence[QueuePolicy],
     room: Room,
-    allocated: Floats,
-    fair_share: Floats,
+    tables: Mapping[str, Floats],
 ) -> None:
-    """Raise ValueError where the kernel would read past an array or compare what has no order."""
+    """Raise ValueError where the kernel would read past an array, compare what has no order, or not end."""
     shape = (len(quotas), len(quotas.resources))
     if len(policies) != len(quotas):
         raise ValueError(f"{len(policies)} policies for {len(quotas)} quotas: give one a quota")
-    for name, table in (("allocated", allocated), ("fair_share", fair_share)):
+    for name, table in tables.items():
         if table.shape != shape or not np.isfinite(table).all():
             raise ValueError(f"{name} must hold finite numbers in shape {shape}, not {table.shape}")
-    if len(room.shape) > 64:
-        raise ValueError(f"{len(room.shape)} classes of nodes: a mask has bits for 64")
-    inner = np.zeros(len(quotas), np.bool_)
-    inner[quotas.parent[quotas.parent >= 0]] = True
-    if len(queue) and (queue.leaf.min() < 0 or queue.leaf.max() >= len(quotas) or inner[queue.leaf].any()):
-        raise ValueError("every entry needs a leaf quota of its pool")
     if (quotas.parent >= np.arange(len(quotas))).any():
         raise ValueError("a quota must stand before its children")
+    if len(room.shape) > 64:
+        raise ValueError(f"{len(room.shape)} classes of nodes: a mask has bits for 64")
+    check_queue(queue, quotas)
 
 
-def find_parked(queue: Queue, room: Room, tree: Tree, settings: Settings) -> Bools:
-    """Tell which entries can never fit (SEMANTICS 3), in quotas where such entries do not block."""
+def check_queue(queue: Queue, quotas: Quotas) -> None:
+    """Raise ValueError for columns of unequal length, entries without tasks, or outside of the leaves."""
+    n = len(queue)
+    for field in fields(queue):
+        column = getattr(queue, field.name)
+        if column is not None and len(column) != n:
+            raise ValueError(f"{len(column)} rows in {field.name} for {n} entries")
+    if n == 0:
+        return
+    inner = np.zeros(len(quotas), np.bool_)
+    inner[quotas.parent[quotas.parent >= 0]] = True
+    if queue.leaf.min() < 0 or queue.leaf.max() >= len(quotas) or inner.take(queue.leaf).any():
+        raise ValueError("every entry needs a leaf quota of its pool")
+    if queue.tasks.min() < 1:
+        raise ValueError("every entry needs a task that may start")
+
+
+def find_parked(queue: Queue, quotas: Quotas, room: Room, settings: Settings) -> tuple[Bools, Floats]:
+    """Return which entries can never fit (SEMANTICS 3), and the tightest limits on the path of each quota.
+
+    Quotas whose policy says that such entries block have none.
+    """
     parked = np.zeros(len(queue), np.bool_)
-    blocks = settings.blocks_when_never_fit.view(np.uint8)
-    kernels.find_parked(queue, room, tree, tree.limit.copy(), blocks, parked.view(np.uint8))
-    return parked
+    path_limit = quotas.limit.copy()
+    kernels.find_parked(
+        queue, room, quotas, path_limit, settings.blocks_when_never_fit.view(np.uint8), parked.view(np.uint8)
+    )
+    return parked, path_limit
 
 
 def judge(queue: Queue, parked: Bools, settings: Settings, now_s: int) -> Judged:
     """Return what each entry's policy says about it."""
-    n = len(queue)
-    effective = np.empty(n, np.float64)
-    judged = Judged(
-        effective=effective,
-        rank=np.empty(n, np.float64) if settings.by_submit.any() else effective,
-        closes=np.empty(n, np.uint8),
-        closes_fresh=np.empty(n, np.uint8),
-        lane=np.empty(n, np.int32),
-    )
+    judged = judged_by_priority(queue, settings)
     leaf = queue.leaf.astype(np.int64)
     names = settings.name.take(leaf)
     for code, name in enumerate(NAMES):
@@ -146,7 +159,7 @@ def by_gpu_type(queue: Queue, judged: Judged, settings: Settings) -> Judged:
 
 def by_end(running: Running) -> Running:
     """Return the running jobs sorted by the time they must have ended, FOREVER_S for never."""
-    order = np.argsort(running.end_by_s, kind="stable")
+    order = np.argsort(running.end_by_s)
     return Running(
         np.minimum(running.end_by_s[order], FOREVER_S), running.held[order], running.classes[order]
     )

@@ -7,7 +7,8 @@ from enum import IntEnum
 
 import numpy as np
 
-from slurmfair.ledger import Draft, Ledger, Merge
+from slurmfair.draft import Draft
+from slurmfair.ledger import Ledger, Merge
 from slurmfair.model import UNSET_S, Bools, Bytes, Codes, Floats, Ints, JobTable
 from slurmfair.runs import START_BITS, START_MASK, Known, Runs, paused_for, run_keys
 
@@ -211,10 +212,11 @@ def _ended(draft: Draft, key: Ints) -> tuple[Ints, Bytes]:
     end_s = np.full(len(key), UNSET_S)
     known = np.zeros(len(key), dtype=np.uint8)
     for table in (draft.recent, draft.closed):
-        at = table.find(key)
-        here = at >= 0
-        end_s[here] = table.end_s[at[here]]
-        known[here] = table.known[at[here]]
+        missing = np.flatnonzero(end_s == UNSET_S)
+        at = table.find(key[missing])
+        rows, at = missing[at >= 0], at[at >= 0]
+        end_s[rows] = table.end_s[at]
+        known[rows] = table.known[at]
     return end_s, known
 
 

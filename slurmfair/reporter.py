@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import ctypes
 import fcntl
 import os
 import resource
@@ -34,6 +35,7 @@ MOST_GUESTS = 1024  # connections at a time; further ones wait in the listen que
 BACKLOG = 4096
 MOST_DESCRIPTORS = 16384
 SPARE_DESCRIPTORS = 64
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
 NICENESS = 5  # the cycle comes first
 
 
@@ -139,12 +141,21 @@ def take_turn(path: Path) -> IO[bytes]:
     return file
 
 
+def end_with(pid: int) -> None:
+    """Have the kernel end this process when its parent ends; end now if the parent is gone already."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    if os.getppid() != pid:
+        sys.exit(0)
+
+
 def parser() -> argparse.ArgumentParser:
     defaults = default_paths()
     out = argparse.ArgumentParser(
         prog="slurmfair serve",
         description="Answer sfprio, sfshare and slurmfair from the last decision that slurmfaird published.",
     )
+    help_text = "end with this process, which must be the parent"
+    out.add_argument("--with", dest="parent", type=int, metavar="PID", help=help_text)
     out.add_argument(
         "state_dir", type=Path, nargs="?", default=defaults.state_dir, help="default: %(default)s"
     )
@@ -156,6 +167,8 @@ def main(argv: list[str] | None = None) -> int:
     """Entry of the reporter process."""
     given = parser().parse_args(argv)
     paths = Paths(given.state_dir, given.run_dir)
+    if given.parent is not None:
+        end_with(given.parent)
     os.nice(NICENESS)
     try:
         paths.run_dir.mkdir(parents=True, exist_ok=True)

@@ -141,6 +141,15 @@ class State:
             )
             self._db.execute(f"DELETE FROM runs WHERE {ended}", (pool, before_s))
 
+    def rename_quotas(self, pool: int, moved: dict[int, int]) -> None:
+        """Let runs and steps of quotas stand under the numbers of other paths."""
+        with self.transaction():
+            for table in ("runs", "steps"):
+                self._db.executemany(
+                    f"UPDATE {table} SET quota = ? WHERE pool = ? AND quota = ?",
+                    [(new, pool, old) for old, new in moved.items()],
+                )
+
     def _make_table(self, table: str, columns: Sequence[str], n_key: int) -> None:
         known = [str(row[1]) for row in self._db.execute(f"PRAGMA table_info({table})")]
         if known and known != list(columns):

@@ -14,7 +14,7 @@ class Tree(NamedTuple):
     """The quotas of a pool, made ready for comparing siblings; shape (n_quotas,) unless said."""
 
     parent: Codes
-    turn: Codes  # rank of the quota's priority, 0 for the highest
+    turn: Ints  # the quota's priority, smaller first
     name_rank: Codes
     limited: Bytes  # a limit stands somewhere on the path
     resources: Ints  # shape (n_resources,)
@@ -103,22 +103,17 @@ class Result(NamedTuple):
     allocated: Floats
 
 
-def tree_of(quotas: Quotas, max_window: Ints) -> Tree:
-    """Return the tree with the ranks that compare siblings."""
+def tree_of(quotas: Quotas, path_limit: Floats, max_window: Ints) -> Tree:
+    """Return the tree, ready for comparing siblings. `path_limit` is the tightest limit on each path."""
     n = len(quotas)
     name_rank = np.empty(n, np.int32)
     name_rank[sorted(range(n), key=quotas.path.__getitem__)] = np.arange(n, dtype=np.int32)
-    limited = np.zeros(n, np.uint8)
-    limited[np.isfinite(quotas.limit).any(axis=1)] = True
-    for quota, parent in enumerate(quotas.parent.tolist()):
-        if parent >= 0:
-            limited[quota] |= limited[parent]
     children = np.bincount(np.where(quotas.parent < 0, n, quotas.parent), minlength=n + 1)
     return Tree(
         parent=quotas.parent,
-        turn=np.unique(-quotas.priority, return_inverse=True)[1].astype(np.int32),
+        turn=-quotas.priority,
         name_rank=name_rank,
-        limited=limited,
+        limited=np.asarray(np.isfinite(path_limit).any(axis=1), np.uint8),
         resources=np.array(quotas.resources, np.int64),
         deserved=quotas.deserved,
         limit=quotas.limit,

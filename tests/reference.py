@@ -36,6 +36,7 @@ class Entry:
     classes: frozenset[int]
     gpu_type: int
     unplaced: bool
+    promised: bool
     outcome: Outcome = Outcome.BEHIND
     starts: int = 0
     attempt: int = -1
@@ -111,8 +112,15 @@ class Pass:
             for have, owed in zip(self.wants(entry, q), self.entitlement[q], strict=True)
         )
 
+    def deserves(self, entry: Entry) -> bool:
+        return all(
+            have <= deserved
+            for q in self.path(entry.leaf)
+            for have, deserved in zip(self.wants(entry, q), self.quotas.deserved[q].tolist(), strict=True)
+        )
+
     def key(self, quota: int, entry: Entry) -> tuple[bool, bool, int, float, int, str]:
-        """Return the key of SEMANTICS 5, (a) to (f), smaller first."""
+        """Return the key of SEMANTICS 5, (a) to (f), smaller first; what was promised is within F and first there."""
         have = self.wants(entry, quota)
         deserved = [float(d) for d in self.quotas.deserved[quota]]
         share = self.fair_share[quota]
@@ -120,9 +128,9 @@ class Pass:
         ratios = [h / m if m > 0 else (NO_SHARE if h > 0 else 0.0) for h, m in zip(have, most, strict=True)]
         return (
             any(h > d for h, d in zip(have, deserved, strict=True)),
-            any(h > f for h, f in zip(have, share, strict=True)),
+            not entry.promised and any(h > f for h, f in zip(have, share, strict=True)),
             -int(self.quotas.priority[quota]),
-            max(ratios) if any(m > 0 for m in most) else NO_SHARE,
+            0.0 if entry.promised else max(ratios) if any(m > 0 for m in most) else NO_SHARE,
             entry.order_s,
             self.quotas.path[quota],
         )
@@ -265,7 +273,9 @@ class Pass:
 
     def held_back(self, entry: Entry) -> bool:
         others = [r for r in self.reservations if r.leaf != entry.leaf and r.classes & entry.classes]
-        if self.entitled(entry) or not self.could_take(entry, others):
+        if entry.promised or not self.could_take(entry, others):
+            return False
+        if self.entitled(entry) and (self.deserves(entry) or not any(holder.promised for holder in others)):
             return False
         if self.running is None or not self.fairshare.backfill_under_reservation:
             return True
@@ -339,7 +349,7 @@ class Pass:
         self.someone_failed = True
         if (
             self.fairshare.enforce == "holdback"
-            and (starved or self.entitled(entry))
+            and (starved or entry.promised or self.entitled(entry))
             and all(holder.leaf != entry.leaf for holder in self.reservations)
             and self.room_for_reservation(entry)
         ):
@@ -418,6 +428,7 @@ def entries_of(queue: Queue) -> list[Entry]:
             classes=classes_of(queue.classes[row]),
             gpu_type=int(queue.lane[row]),
             unplaced=bool(queue.unplaced[row]),
+            promised=queue.promised is not None and bool(queue.promised[row]),
         )
         for row in range(len(queue))
     ]

@@ -9,6 +9,7 @@ stage "unit and simulation tests"
 "${pytest[@]}" -n 2 -m "not slurm" tests --ignore tests/conformance
 stage "case files"
 "${pytest[@]}" tests/conformance
+# Live tests watch a scheduler with a clock of its own; one that fails is tried again, and said to be so.
 stage "live tests: a real Slurm in tests/lab"
-"${pytest[@]}" -rs -m slurm tests
+"${pytest[@]}" -rsR --reruns 2 --reruns-delay 1 -m slurm tests
 stage "done"

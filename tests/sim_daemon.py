@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from slurmfair.apply import Refusals, apply_changes
@@ -10,6 +11,7 @@ from slurmfair.config import Config
 from slurmfair.config_file import parse_policy
 from slurmfair.cycle import Channel, Cycle, look_at, run_cycle
 from slurmfair.history import Past
+from slurmfair.matching import quota_arrays
 from slurmfair.memory import Memory, load_memory, save_memory
 from slurmfair.sim import JobSpec, NodeSpec, Rules, SimCluster
 from slurmfair.state import State
@@ -26,6 +28,7 @@ class SimDaemon:
         self.sim = sim
         self.config = parse_policy(policy, "test") if isinstance(policy, str) else policy
         self.path = folder / "state.db"
+        self.skew_s = 0  # how far the cluster's clock is off the time that passes
         self.open()
 
     def open(self) -> None:
@@ -40,6 +43,7 @@ class SimDaemon:
     def cycle(self) -> Cycle:
         """One turn of the loop; returns what it decided."""
         reading = self.sim.read()
+        reading = replace(reading, now_s=reading.now_s + self.skew_s)
         self.past.catch_up(self.sim, self.config, reading.now_s)
         look = look_at(reading, self.config, self.memory)
         cycle = run_cycle(look, self.config, CHANNEL, self.memory, self.past.look(look.snapshot))
@@ -65,14 +69,9 @@ class SimDaemon:
     def gpu_s(self, since_s: int) -> dict[str, float]:
         """Return the GPU-seconds that each quota of the first pool took since then, by the daemon's ledger."""
         pool = self.config.pools[0]
-        found = allocated(self.past.pools[pool.name].ledger, self.quotas, since_s, self.sim.now_s)
+        until_s = self.sim.now_s + self.skew_s
+        found = allocated(self.past.pools[pool.name].ledger, quota_arrays(pool), since_s, until_s)
         return {quota.path: float(found[row, 0]) for row, quota in enumerate(pool.quotas)}
-
-    @property
-    def quotas(self):  # type: ignore[no-untyped-def]
-        from slurmfair.matching import quota_arrays
-
-        return quota_arrays(self.config.pools[0])
 
 
 def machines(*gpus: int, rules: Rules | None = None) -> SimCluster:

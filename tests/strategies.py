@@ -145,6 +145,7 @@ def queues(draw: st.DrawFn, leaves: list[int], n_kinds: int, most: int = 12) -> 
         leading_since_s=np.where(
             column(draw, st.integers(0, 1), n) == 0, UNSET_S, NOW_S - column(draw, times, n)
         ),
+        promised=column(draw, st.sampled_from([0, 0, 0, 1]), n, np.bool_),
     )
 
 

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from slurmfair.fairshare import divided, fair_shares, rounded, scaled
 from slurmfair.model import Floats, Quotas
 from tests import reference_share as reference
+from tests import small_pool
+from tests.small_pool import job, one_kind
 from tests.trees import Q, column, division_of, quotas_of, shares
 
 
@@ -242,6 +244,22 @@ def test_case_10_no_capacity_is_no_share() -> None:
     division = division_of(0, Q("a", deserved=4, wants=0), Q("b", wants=8))
     assert column(division.share) == [0, 0]
     assert not division.overcommitted
+
+
+def test_case_16_a_burst_is_charged_as_it_is_ordered_and_leaves_no_residue() -> None:
+    owed = shares(10, Q("a", wants=100), Q("b", wants=5))
+    assert owed == about(5, 5)
+    pool = one_kind({"a": small_pool.Q(share=owed[0]), "b": small_pool.Q(share=owed[1])}, 10)
+    burst = [job(f"a{n:03}", "a", 1, order_s=n) for n in range(100)]
+    late = [job(f"b{n}", "b", 1, order_s=500) for n in range(5)]
+    first = pool.decide(*burst, *late)
+    assert (first.allocated("a"), first.allocated("b")) == (5, 5)
+    cancelled = [one for one in burst if one.name != "a000"]
+    for _ in range(1000):
+        again = pool.decide(*cancelled, *late)
+    assert (again.allocated("a"), again.allocated("b")) == (5, 5)
+    nobody = pool.decide(*late)
+    assert (nobody.allocated("a"), nobody.allocated("b")) == (0, 5)
 
 
 def test_case_26_demand_scales_what_is_shown_not_what_is_used() -> None:

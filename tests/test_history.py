@@ -14,8 +14,8 @@ from slurmfair.model import Coded, RunTable
 from slurmfair.state import State
 from tests.tables import NOW_S, coded, jobs_of, nodes_of, reading_of
 
-POLICY = parse_policy(
-    """
+A_QUOTA = "a: {match: {accounts: [a]}, deserved: 0, weight: 1}"
+POLICY_TEXT = """
 version: 1
 pools:
   gpu:
@@ -25,9 +25,8 @@ pools:
     quotas:
       a: {match: {accounts: [a]}, deserved: 0, weight: 1}
       b: {match: {accounts: [b]}, deserved: 0, weight: 1}
-""",
-    "test",
-)
+"""
+POLICY = parse_policy(POLICY_TEXT, "test")
 NODES = nodes_of({}, {})
 
 
@@ -163,3 +162,18 @@ def test_runs_before_the_window_are_forgotten_in_memory_and_on_disk(tmp_path):
     assert len(past.pools["gpu"].ledger) == 0
     state.close()
     assert len(Past(State(tmp_path / "s.db")).pools["gpu"].ledger) == 0
+
+
+def test_a_quota_that_moves_in_the_tree_takes_its_history_along(tmp_path):
+    state = State(tmp_path / "s.db")
+    past = Past(state)
+    ended = runs_of({"job_id": 1, "start_s": NOW_S - 7200, "end_s": NOW_S - 3600, "gpus": 8})
+    past.catch_up(Accounting(ended), POLICY, NOW_S - 60)
+    before = usage_at(past, NOW_S)
+    moved = parse_policy(POLICY_TEXT.replace(A_QUOTA, "org: {quotas: {" + A_QUOTA.strip() + "}}"), "test")
+    assert [quota.path for quota in moved.pools[0].quotas] == ["org", "org.a", "b"]
+    for fresh in (past, Past(state)):
+        reading = reading_of(jobs_of({"job_id": 5, "account": "b"}), NODES, NOW_S)
+        found = fresh.look(look_at(reading, moved, Memory()).snapshot)["gpu"]
+        assert found.usage[1, 0] == pytest.approx(1.0)  # alone in its own group of siblings now
+        assert found.usage[0, 0] == pytest.approx(before[0])

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slurmfair.config import FairShare, Window
-from slurmfair.ledger import FEW, NEVER_S, RECENT_S, Ledger, Rows, forgotten, ledger_of
+from slurmfair.draft import FEW
+from slurmfair.ledger import NEVER_S, RECENT_S, Ledger, Rows, forgotten, ledger_of, moves, renamed
 from slurmfair.model import GPU, RESOURCES, UNSET_S
 from slurmfair.reads import Phase, Records, Sightings, merge_live, merge_records, sightings
 from slurmfair.runs import NO_HOLDINGS, run_keys, with_holdings
@@ -479,3 +480,16 @@ def test_the_history_follows_every_correction_of_the_ledger(jobs: list[Life], lo
         full = advance(None, book, steps, quotas, fairshare, T0_S + now)[1]
         for name in ("allocated", "over_quota", "surplus", "held"):
             np.testing.assert_allclose(getattr(got, name), getattr(full, name), rtol=1e-9, atol=0)
+
+
+def test_a_quota_that_moves_takes_its_runs_along() -> None:
+    before, after = ("a", "a.eval", "b", "c.x", "d.x"), ("a", "b", "b.eval", "e.x")
+    assert moves(before, after) == {"a.eval": "b.eval"}  # which x became e.x cannot be told
+    assert moves(after, after) == {}
+    book = look(EMPTY, 10, Seen(1, 0), Seen(2, 0, quota="b"))
+    moved = renamed(book, {"a": "b.a"})
+    assert everything(moved).path == ("b.a", "b")
+    assert moved.altered_since(book.version) == 0
+    assert renamed(book, {"z": "y"}) is book
+    quotas = quotas_of([Q("b"), Q("b.a", parent="b")])
+    assert allocated(moved, quotas, T0_S, T0_S + 10)[:, 0].tolist() == [20, 10]

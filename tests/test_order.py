@@ -136,6 +136,12 @@ def test_comparison_is_made_at_the_children_of_the_lowest_common_ancestor() -> N
     assert made.attempts == ["c", "a", "b"]
 
 
+def test_what_is_deserved_comes_before_what_is_within_the_share() -> None:
+    """They differ only where more is deserved than there is (SEMANTICS 8, A21)."""
+    quotas = {"a": Q(share=2, deserved=4, held=2), "b": Q(share=4)}
+    assert one_kind(quotas, 2).decide(job("of_b", "b", 1), job("of_a", "a", 1)).attempts == ["of_a", "of_b"]
+
+
 def test_a_quota_without_any_share_comes_last_and_nothing_is_infinite() -> None:
     """CASES 1: weight 0 and no usage must not jump to the front."""
     quotas = {"scav": Q(), "a": Q(share=4, held=4)}
@@ -499,5 +505,11 @@ def test_columns_that_do_not_fit_together_are_refused() -> None:
         attempt(queue=replace(queue, leaf=np.array([3], np.int32)))
     with pytest.raises(ValueError, match="before its children"):
         attempt(quotas=replace(tree, parent=np.array([2, -1, 1], np.int32)))
+    with pytest.raises(ValueError, match="entitlement must hold"):
+        attempt(entitlement=np.zeros((3, 2)))
+    with pytest.raises(ValueError, match="2 rows in nodes for 1 entries"):
+        attempt(queue=replace(queue, nodes=np.ones(2, np.int64)))
+    with pytest.raises(ValueError, match="needs a task"):
+        attempt(queue=replace(queue, tasks=np.zeros(1, np.int64)))
     with pytest.raises(ValueError, match="65 classes"):
         attempt(room=replace(pool.room(), shape=np.zeros((65, 2), np.int64)))

@@ -80,10 +80,11 @@ def test_nobody_exceeds_a_limit_even_if_slurm_starts_all_that_is_open(case: Pool
     decision, queue, quotas = case.decide(), case.queue, case.quotas
     assert (decision.allocated <= np.maximum(quotas.limit, case.allocated)).all()
     held = decision.allocated.copy()
-    for row in np.flatnonzero(decision.open & (decision.starts == 0)):
+    for row in np.flatnonzero(decision.may_start > decision.starts):
         quota = int(queue.leaf[row])
+        more = int(decision.may_start[row] - decision.starts[row])
         while quota >= 0:
-            held[quota] += queue.need[row, list(quotas.resources)] * queue.tasks[row]
+            held[quota] += queue.need[row, list(quotas.resources)] * more
             quota = int(quotas.parent[quota])
     assert (held <= np.maximum(quotas.limit, case.allocated)).all()
 

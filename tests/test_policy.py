@@ -211,8 +211,8 @@ def test_the_guard_is_remembered_from_pass_to_pass() -> None:
 # -- never fits ----------------------------------------------------------------------------------------
 
 
-def test_cancel_parks_what_can_never_fit_until_it_is_cancelled() -> None:
-    policy = QueuePolicy(name="fifo", on_never_fit="cancel")
+def test_what_can_never_fit_is_parked_and_stops_nobody() -> None:
+    policy = QueuePolicy(name="fifo", on_never_fit="park")
     made = Pool({"a": Q(share=8, limit=2, policy=policy)}, [[4]], [4]).decide(
         J("never", "a", 3), J("ok", "a", 1)
     )

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import resource
+import select
 import selectors
 import signal
 import socket
@@ -387,3 +388,48 @@ def test_the_socket_goes_with_its_reporter(tmp_path: Path) -> None:
 def test_json_of_the_whole_queue_arrives_in_order(large: Reporter) -> None:
     told = json.loads(sfprio(large, "--json").stdout)
     assert [row["job_id"] for row in told["jobs"]] == list(range(1, 20_001))
+
+
+def test_answers_that_are_shared_are_never_stale_or_somebody_elses(small: Reporter) -> None:
+    assert sfprio(small, "-ho%i").stdout == sfprio(small, "-ho%i").stdout == "3\n4\n"
+    assert sfprio(small, "-ho%u").stdout == "ann\nbob\n"
+    small.publish(fresh(view([job(99)], [quota("vision")])))
+    assert sfprio(small, "-ho%i").stdout == "99\n"
+    told = fresh(view([job(99)], [quota("vision")]))
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    assert sfprio(small, "-ho%i").returncode == 0
+    gone.wait()
+    told.about["pid"] = gone.pid
+    small.publish(told)
+    for _ in range(2):
+        done = sfprio(small, "-ho%i")
+        assert (done.returncode, done.stdout) == (1, "99\n")
+        assert "slurmfaird is not running" in done.stderr
+
+
+def test_a_reporter_ends_with_the_daemon_that_started_it(tmp_path: Path) -> None:
+    """However that ended: a reporter of its own unit takes over then."""
+    save(fresh(view([job(3)], [quota("vision")])), tmp_path / "view.npz")
+    daemon = (
+        "import os, subprocess, sys, signal\n"
+        "command = [sys.executable, '-m', 'slurmfair.reporter', '--with', str(os.getpid()), *sys.argv[1:]]\n"
+        "print(subprocess.Popen(command).pid, flush=True)\n"
+        "signal.pause()"
+    )
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
+        notify.bind(str(tmp_path / "notify"))
+        notify.settimeout(30)
+        environment = os.environ | {"NOTIFY_SOCKET": str(tmp_path / "notify")}
+        command = [sys.executable, "-c", daemon, str(tmp_path), str(tmp_path)]
+        parent = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE)
+        try:
+            assert parent.stdout is not None
+            reporter = int(parent.stdout.readline())
+            assert notify.recv(100) == b"READY=1\nSTATUS=serving"
+            watched = os.pidfd_open(reporter)
+        finally:
+            parent.kill()
+            parent.communicate()
+    assert select.select([watched], [], [], 20)[0]
+    os.close(watched)
+    assert not (tmp_path / "socket").exists()

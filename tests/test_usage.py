@@ -16,7 +16,7 @@ from slurmfair.events import exactly, nodes_of
 from slurmfair.ledger import Ledger
 from slurmfair.model import UNSET_S, Quotas
 from slurmfair.runs import Pauses, run_keys
-from slurmfair.steps import NO_STEPS, Steps, noted
+from slurmfair.steps import NO_STEPS, Steps, forgotten_steps, noted
 from slurmfair.usage import History, Integrals, advance, allocated, trusted, usage
 from tests import reference_usage as reference
 from tests.trees import DAY_S, HOUR_S, T0_S, Q, Run, column, division_of, gpu_steps, ledger, looked, quotas_of
@@ -344,6 +344,26 @@ def test_steps_are_noted_only_when_something_changed() -> None:
     assert (two.path, two.time_s.tolist()) == (("", "a", ""), [T0_S, T0_S, T0_S])
 
 
+def test_a_pool_without_quotas_has_no_usage() -> None:
+    none = replace(flat(), deserved=np.zeros((0, 1)), limit=np.zeros((0, 1)))
+    got = integrals([Run("a", 8, ago(1))], none, gpu_steps(8), settings_of(1))
+    assert usage(got, settings_of(1)).shape == (0, 1)
+
+
+def test_steps_from_before_the_window_are_forgotten_when_they_are_many() -> None:
+    flapping = gpu_steps([(T0_S + i, float(i)) for i in range(10)], {"a": [(0, 2.0)]})
+    kept = forgotten_steps(flapping, T0_S + 7)
+    assert list(zip(kept.path, kept.time_s.tolist(), strict=True)) == [
+        ("a", 0), ("", T0_S + 7), ("", T0_S + 8), ("", T0_S + 9),
+    ]  # fmt: skip
+    assert noted(kept, T0_S + 20, {"": (9.0, 0.0, 0.0)}) is kept
+    assert forgotten_steps(flapping, T0_S + 3) is flapping
+    runs, quotas = [Run("a", 8, T0_S)], flat("a")
+    now_s = T0_S + 20
+    whole = integrals(runs, quotas, flapping, FairShare(window=Window("sliding", 13)), now_s)
+    same(whole, integrals(runs, quotas, kept, FairShare(window=Window("sliding", 13)), now_s))
+
+
 # -- laws ------------------------------------------------------------------------------------------------
 
 PARENTS = {"a": "", "a.x": "a", "a.y": "a", "b": ""}
@@ -424,6 +444,7 @@ def test_the_history_equals_the_slow_model_and_a_full_pass(past: Past) -> None:
     for now_s in past.looks:
         book, steps = past.ledger(now_s, book), past.steps(now_s)
         history, got = advance(history, book, steps, TREE, past.fairshare, now_s)
+        history.log = history.log[: history.logged]  # no room left: it must grow
         same(got, advance(None, book, steps, TREE, past.fairshare, now_s)[1])
         spans = [
             reference.Span(run.quota, run.gpus, run.start_s, inf if run.end_s is None else run.end_s)

@@ -2,95 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from slurmfair.cli.job_ids import shown
-from slurmfair.cli.text import Clock, printable, span
-from slurmfair.model import FOREVER_S, Outcome
-from slurmfair.standing import Standing
-from slurmfair.view import Column, View
+from slurmfair.cli.rows import Rows, aged, reason_of
+from slurmfair.cli.text import span
+from slurmfair.model import FOREVER_S
+from slurmfair.view import Column
 
 NO_VALUE = "N/A"
 HIGHEST = 0xFFFFFFFF  # priorities are 32 bit numbers in Slurm; sprio normalises by the highest
-
-STATES = {
-    Standing.OPEN: "open",
-    Standing.HELD: "held",
-    Standing.GATED: "gated",
-    Standing.RELEASED: "released",
-    Standing.FOREIGN_HOLD: "foreign",
-    Standing.INELIGIBLE: "ineligible",
-    Standing.SITE_LIMIT: "sitelimit",
-    Standing.CANNOT_RUN: "cannotrun",
-    Standing.UNKNOWN: "unknown",
-    Standing.CRON: "cron",
-    Standing.RESERVATION: "reserved",
-    Standing.RUNNING: "running",
-    Standing.LATE_HOLD: "running",
-    Standing.SUSPENDED: "suspended",
-    Standing.ENDED: "ended",
-}
-PARKED, UNMANAGED = "parked", "unmanaged"
-OUTCOMES = {
-    Outcome.BEHIND: "Behind",
-    Outcome.STARTS: "Admitted",
-    Outcome.LIMIT: "Limit",
-    Outcome.CAPACITY: "Capacity",
-    Outcome.PLACEMENT: "Placement",
-    Outcome.HELD_BACK: "HeldBack",
-    Outcome.PARKED: "Parked",
-}
-WITH_BLOCKER = (Outcome.BEHIND, Outcome.HELD_BACK)
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Some rows of a view, from which cells are made."""
-
-    view: View
-    rows: Column
-    clock: Clock
-    quotas: Mapping[tuple[str, str], Mapping[str, Any]] = field(repr=False)
-
-    def numbers(self, name: str) -> list[Any]:
-        return self.view.jobs[name][self.rows].tolist()
-
-    def texts(self, name: str) -> list[str]:
-        values = self.view.texts[name]
-        return [printable(values[code]) for code in self.numbers(name)]
-
-    @property
-    def now_s(self) -> int:
-        return int(self.view.about["now_s"])
-
-    @cached_property
-    def states(self) -> list[str]:
-        named = zip(self.numbers("standing"), self.numbers("outcome"), self.texts("quota"), strict=True)
-        return [state_of(standing, outcome, quota) for standing, outcome, quota in named]
-
-    def quota_fact(self, name: str) -> list[Any]:
-        """Return one value of each job's quota, None for unmanaged jobs."""
-        paths = zip(self.texts("pool"), self.texts("quota"), strict=True)
-        return [self.quotas.get(path, {}).get(name) for path in paths]
-
-
-def state_of(standing: int, outcome: int, quota: str) -> str:
-    """Return the word for what a job is to us."""
-    if standing < Standing.RUNNING and not quota:
-        return UNMANAGED
-    if outcome == Outcome.PARKED and standing <= Standing.GATED:
-        return PARKED
-    return STATES[Standing(standing)]
-
-
-def of_quotas(view: View) -> dict[tuple[str, str], dict[str, Any]]:
-    return {(row["pool"], row["quota"]): row for row in view.quotas}
-
 
 Cells = Callable[[Rows], list[Any]]
 
@@ -143,23 +68,10 @@ def _effective(rows: Rows) -> list[Any]:
     return [aged(base, effective) for base, effective in pairs]
 
 
-def aged(base: int, effective: float) -> str:
-    """Return a job priority with its ageing, "3->5"; one number where they are equal."""
-    return str(base) if effective == base else f"{base}->{effective:.3g}"
-
-
 def _reasons(rows: Rows) -> list[Any]:
     blockers, slurm = rows.numbers("blocker"), rows.texts("reason")
     named = zip(rows.states, rows.numbers("outcome"), blockers, slurm, strict=True)
     return [reason_of(*one) for one in named]
-
-
-def reason_of(state: str, outcome: int, blocker: int, slurm: str) -> str:
-    """Return why a job waits: our reason for the jobs that we order, Slurm's for the others."""
-    if outcome < 0 or state not in ("open", "held", "gated", PARKED):
-        return slurm or "None"
-    word = OUTCOMES[Outcome(outcome)]
-    return f"{word}:{blocker}" if blocker > 0 and outcome in WITH_BLOCKER else word
 
 
 def _slurm_reasons(rows: Rows) -> list[Any]:
@@ -194,34 +106,18 @@ def _cluster(rows: Rows) -> list[Any]:
     return [str(rows.view.about.get("cluster", ""))] * len(rows.rows)
 
 
+# A field is one row.
+# fmt: off
 FIELDS = (
     Field("i", ("JobArrayID", "JobID"), "JOBID", "job id as squeue shows it", _ids, "job_id"),
-    Field(
-        "r", ("Partition",), "PARTITION", "partition; several with commas", _text("partition"), "partition"
-    ),
+    Field("r", ("Partition",), "PARTITION", "partition; several with commas", _text("partition"), "partition"),
     Field("u", ("UserName", "User"), "USER", "user", _text("user"), "user"),
     Field("o", ("Account",), "ACCOUNT", "account", _text("account"), "account"),
     Field("n", ("QOS", "QOSName"), "QOSNAME", "QOS", _text("qos"), "qos"),
     Field("c", ("Cluster",), "CLUSTER", "cluster", _cluster),
-    Field(
-        "Y",
-        ("PriorityLong", "Priority"),
-        "PRIORITY",
-        "Slurm's priority, as last read",
-        _number("priority"),
-        "priority",
-    ),
-    Field(
-        "y", ("NormPriority",), "PRIORITY", "Slurm's priority over the highest there is", _norm, "priority"
-    ),
-    Field(
-        "S",
-        ("Rank", "Site"),
-        "SITE",
-        "the rank that slurmfair gives it (site factor)",
-        _number("rank"),
-        "rank",
-    ),
+    Field("Y", ("PriorityLong", "Priority"), "PRIORITY", "Slurm's priority, as last read", _number("priority"), "priority"),
+    Field("y", ("NormPriority",), "PRIORITY", "Slurm's priority over the highest there is", _norm, "priority"),
+    Field("S", ("Rank", "Site"), "SITE", "the rank that slurmfair gives it (site factor)", _number("rank"), "rank"),
     Field("N", ("Nice",), "NICE", "the user's nice", _number("nice"), "nice"),
     Field("a", ("NormAge",), "AGE", "normalised age", _unknown),
     Field("A", ("AgePriority",), "AGE", "age", _unknown),
@@ -242,67 +138,21 @@ FIELDS = (
     Field("G", ("Pool",), "POOL", "pool", _text("pool"), "pool"),
     Field("m", ("Policy",), "POLICY", "policy of its queue", _text("policy"), "policy"),
     Field("d", ("JobPriority",), "PRIO", "job priority, 1 to 9", _number("base"), "base"),
-    Field(
-        "e",
-        ("EffectivePriority",),
-        "PRIO",
-        "job priority with its ageing, such as 3->5",
-        _effective,
-        "effective",
-    ),
+    Field("e", ("EffectivePriority",), "PRIO", "job priority with its ageing, such as 3->5", _effective, "effective"),
     Field("k", ("Position",), "POS", "position in its quota's order", _positive("position"), "position"),
     Field("K", ("Place",), "PLACE", "place in its pool's order", _positive("place"), "place"),
     Field("x", ("State",), "STATE", "what it is to slurmfair", lambda rows: list(rows.states)),
     Field("z", ("Reason",), "REASON", "why it waits", _reasons),
     Field("Z", ("SlurmReason",), "SLURM_REASON", "Slurm's reason", _slurm_reasons),
-    Field(
-        "X",
-        ("Blocker",),
-        "BLOCKER",
-        "the job it stands behind or is held back for",
-        _positive("blocker"),
-        "blocker",
-    ),
-    Field(
-        "w", ("Waiting", "PendingTime"), "WAITING", "how long it has waited", _since("waiting_s"), "waiting_s"
-    ),
+    Field("X", ("Blocker",), "BLOCKER", "the job it stands behind or is held back for", _positive("blocker"), "blocker"),
+    Field("w", ("Waiting", "PendingTime"), "WAITING", "how long it has waited", _since("waiting_s"), "waiting_s"),
     Field("W", ("WaitingSince",), "WAITING_SINCE", "since when it waits", _moment("waiting_s"), "waiting_s"),
-    Field(
-        "h",
-        ("Tried",),
-        "TRIED",
-        "how long it has been tried in vain",
-        _since("first_attempt_s"),
-        "first_attempt_s",
-    ),
-    Field(
-        "H",
-        ("FirstAttempt",),
-        "FIRST_ATTEMPT",
-        "when it was first tried in vain",
-        _moment("first_attempt_s"),
-        "first_attempt_s",
-    ),
-    Field(
-        "O",
-        ("OrderTime",),
-        "ORDER_TIME",
-        "time that orders jobs of one priority",
-        _moment("order_s"),
-        "order_s",
-    ),
+    Field("h", ("Tried",), "TRIED", "how long it has been tried in vain", _since("first_attempt_s"), "first_attempt_s"),
+    Field("H", ("FirstAttempt",), "FIRST_ATTEMPT", "when it was first tried in vain", _moment("first_attempt_s"), "first_attempt_s"),
+    Field("O", ("OrderTime",), "ORDER_TIME", "time that orders jobs of one priority", _moment("order_s"), "order_s"),
     Field("V", ("SubmitTime",), "SUBMIT_TIME", "when it was submitted", _moment("submit_s"), "submit_s"),
-    Field(
-        "E",
-        ("EligibleTime",),
-        "ELIGIBLE_TIME",
-        "since when it is eligible",
-        _moment("eligible_s"),
-        "eligible_s",
-    ),
-    Field(
-        "R", ("StartTime",), "START_TIME", "when it started, or Slurm's plan", _moment("start_s"), "start_s"
-    ),
+    Field("E", ("EligibleTime",), "ELIGIBLE_TIME", "since when it is eligible", _moment("eligible_s"), "eligible_s"),
+    Field("R", ("StartTime",), "START_TIME", "when it started, or Slurm's plan", _moment("start_s"), "start_s"),
     Field("L", ("TimeLimit",), "TIME_LIMIT", "time limit", _time_limits, "time_limit_s"),
     Field("I", ("GPUs",), "GPUS", "GPUs of one task", _number("gpus"), "gpus"),
     Field("C", ("NumCPUs", "CPUs"), "CPUS", "CPUs of one task", _number("cpus"), "cpus"),
@@ -312,6 +162,7 @@ FIELDS = (
     Field("U", ("QuotaPriority",), "QPRIO", "priority of its quota", _quota_priority),
     Field("M", ("Name",), "NAME", "name", _text("name"), "name"),
 )
+# fmt: on
 BY_LETTER = {one.letter: one for one in FIELDS}
 BY_NAME = {name.lower(): one for one in FIELDS for name in one.names}
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from slurmfair.cli.columns import Rows, of_quotas
 from slurmfair.cli.records import ROWS_AT_A_TIME, number
+from slurmfair.cli.rows import Rows, of_quotas
 from slurmfair.cli.terms import Asked
 from slurmfair.cli.text import clock
 from slurmfair.model import FOREVER_S, Outcome

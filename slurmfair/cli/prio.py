@@ -10,11 +10,12 @@ from functools import cache
 
 import numpy as np
 
-from slurmfair.cli.columns import BY_LETTER, BY_NAME, FIELDS, Field, Rows, of_quotas, sort_key
+from slurmfair.cli.columns import BY_LETTER, BY_NAME, FIELDS, Field, sort_key
 from slurmfair.cli.formats import Cell, Format, read_format
 from slurmfair.cli.job_ids import job_ids, rows_of
 from slurmfair.cli.job_records import job_records
 from slurmfair.cli.records import as_json, as_yaml, envelope
+from slurmfair.cli.rows import Rows, of_quotas
 from slurmfair.cli.terms import Asked, Parser, Reply, add_common, note, split
 from slurmfair.cli.text import clock
 from slurmfair.errors import SlurmfairError
@@ -119,7 +120,7 @@ def reply(asked: Asked) -> Reply:
     if given.weights:
         return Reply(_weights(form, given.noheader), err, code)
     out = Table(asked, form, _sorted(asked, rows, given.sort), not given.noheader, given.parsable2)
-    return Reply(out.pieces(), err, code)
+    return Reply(out.pieces(), err, code, shared=not err)
 
 
 def _default_format(given: argparse.Namespace, asked: Asked) -> str:

@@ -41,11 +41,16 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """Text in pieces (made while it is sent, so that a long answer delays nobody else's), and the exit status."""
+    """Text in pieces (made while it is sent, so that a long answer delays nobody else's), and the exit status.
+
+    `shared` says that the text depends on nothing but the command line and the part of the view that is
+    seen (of sfshare also on who asks), so that others who ask the same may get it too.
+    """
 
     out: Iterable[str] = ()
     err: str = ""
     code: int = 0
+    shared: bool = False
 
 
 class Finished(Exception):

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from slurmfair.cli.columns import aged, reason_of, state_of
 from slurmfair.cli.job_ids import shown
+from slurmfair.cli.rows import aged, reason_of, state_of
 from slurmfair.cli.text import amount, clock, fitted, printable, words
 from slurmfair.client import ask
 from slurmfair.errors import DaemonUnreachable, SlurmfairError

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from slurmfair.cli.columns import state_of
 from slurmfair.cli.job_ids import JobId, rows_of
+from slurmfair.cli.rows import state_of
 from slurmfair.cli.text import Clock, printable
 from slurmfair.explain.case import Case, case_of, counted, job_name, wanted
 from slurmfair.explain.outside import outside, partitions_of

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from slurmfair.cli.columns import aged, of_quotas
 from slurmfair.cli.job_ids import shown
+from slurmfair.cli.rows import aged, of_quotas
 from slurmfair.cli.text import Clock, amount, printable, words
 from slurmfair.model import Outcome
 from slurmfair.standing import Standing

@@ -9,8 +9,8 @@ import numpy as np
 
 from slurmfair.cli.text import printable
 from slurmfair.explain.case import IN_LINE, Case, Row, counted
-from slurmfair.explain.queue import slurm_reason
 from slurmfair.explain.terms import Kind, Sentence
+from slurmfair.explain.words import slurm_reason
 from slurmfair.model import FOREVER_S
 from slurmfair.standing import Standing
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from slurmfair.policy.terms import QUOTA, Judgement, Settings, Waiting, by_priority
+from slurmfair.policy.terms import QUOTA, Judgement, Settings, Waiting
 
 
 def fifo(waiting: Waiting, settings: Settings, now_s: int) -> Judgement:
-    """Return priority order in which every failure closes the quota."""
-    effective, rank = by_priority(waiting, settings)
-    return Judgement(effective, rank, QUOTA, QUOTA)
+    """Return that every failure closes the quota."""
+    return Judgement(closes=QUOTA, closes_fresh=QUOTA)

@@ -24,7 +24,8 @@ def intelligent(waiting: Waiting, settings: Settings, now_s: int) -> Judgement:
         rank = np.where(settings.by_submit.take(waiting.leaf), high, effective)
     blocks = settings.high_blocks_low.take(waiting.leaf)
     closes = np.where(high, np.where(blocks, QUOTA, LANE), NOTHING)
-    return Judgement(effective, rank, closes, closes, np.where(high & ~blocks, HIGH, LOW))
+    lane = None if blocks.all() else np.where(high & ~blocks, HIGH, LOW)
+    return Judgement(closes, closes, effective, rank, lane)
 
 
 def aged(base: Ints, high: Bools, waiting: Waiting, settings: Settings, now_s: int) -> Floats:

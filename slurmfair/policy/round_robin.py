@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from slurmfair.policy.terms import NOTHING, Judgement, Settings, Waiting, by_priority
+from slurmfair.policy.terms import NOTHING, Judgement, Settings, Waiting
 
 
 def round_robin(waiting: Waiting, settings: Settings, now_s: int) -> Judgement:
-    """Return priority order in which a failure closes nothing."""
-    effective, rank = by_priority(waiting, settings)
-    return Judgement(effective, rank, NOTHING, NOTHING)
+    """Return that a failure closes nothing."""
+    return Judgement(closes=NOTHING, closes_fresh=NOTHING)

@@ -16,7 +16,6 @@ Kind = TypeVar("Kind", bound=np.generic)
 Number: TypeAlias = int | float | bool
 
 NOTHING, LANE, QUOTA = (np.uint8(code) for code in (Closes.NOTHING, Closes.LANE, Closes.QUOTA))
-ONE_LANE = np.int32(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +85,11 @@ class Waiting:
 class Judgement(NamedTuple):
     """What a policy says about its entries, shape (n,), or one code for all of them."""
 
-    effective: Floats | Ints  # effective priority, shown to people
-    rank: Floats | Ints | Bools  # sorted by this, greatest first; then order time, then id
     closes: Bytes | np.uint8  # Closes: what a failed attempt closes
     closes_fresh: Bytes | np.uint8  # the same after a task of the entry has started in this pass
-    lane: Codes | np.int32 = ONE_LANE  # what `Closes.LANE` closes
+    effective: Floats | None = None  # effective priority, shown to people; None: the job's own
+    rank: Floats | None = None  # sorted by this, greatest first; None: by priority or submission, as set
+    lane: Codes | None = None  # what `Closes.LANE` closes; None: there is but one
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +104,24 @@ class Judged:
 
     def note(self, rows: Ints, said: Judgement) -> None:
         """Write what one policy says about some rows."""
-        self.effective[rows] = said.effective
-        self.rank[rows] = said.rank
         self.closes[rows] = said.closes
         self.closes_fresh[rows] = said.closes_fresh
-        self.lane[rows] = said.lane
+        if said.effective is not None:
+            self.effective[rows] = said.effective
+        if said.rank is not None:
+            self.rank[rows] = said.rank
+        if said.lane is not None:
+            self.lane[rows] = said.lane
+
+
+def judged_by_priority(queue: Queue, settings: Settings) -> Judged:
+    """Return columns in which every entry has its own priority and stands by it, or by its submission."""
+    n = len(queue)
+    effective = queue.job_priority.astype(np.float64)
+    rank = effective
+    if settings.by_submit.any():
+        rank = np.where(settings.by_submit.take(queue.leaf), 0.0, effective)
+    return Judged(effective, rank, np.empty(n, np.uint8), np.empty(n, np.uint8), np.zeros(n, np.int32))
 
 
 Policy: TypeAlias = Callable[[Waiting, Settings, int], Judgement]
@@ -118,11 +130,3 @@ Policy: TypeAlias = Callable[[Waiting, Settings, int], Judgement]
 def expired(since_s: Ints, timeout_s: Floats, now_s: int) -> Bools:
     """Tell which times have been set at least `timeout_s` ago; expiry is inclusive (SEMANTICS 3)."""
     return np.asarray((since_s != UNSET_S) & (now_s - since_s >= timeout_s))
-
-
-def by_priority(waiting: Waiting, settings: Settings) -> tuple[Ints, Ints]:
-    """Return effective priority and rank of a policy without aging."""
-    effective = waiting.job_priority
-    if not settings.by_submit.any():
-        return effective, effective
-    return effective, np.where(settings.by_submit.take(waiting.leaf), 0, effective)

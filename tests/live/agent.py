@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from subprocess import PIPE
+from threading import Timer
 from types import TracebackType
 from typing import Any, Self
 
@@ -12,6 +13,7 @@ from slurmfair.model import Change
 from tests.lab import Lab
 from tests.lab.services import wait_until
 
+PATIENCE_S = 150  # longer than any request, even with slurmctld away
 # Answers begin with "@": libslurm and pyslurm print things of their own.
 INSIDE = r"""
 import dataclasses, json, sys, threading, time
@@ -167,13 +169,23 @@ class Agent:
         """Return the answer to one request; raise Raised for our own errors."""
         self.process.stdin.write(json.dumps([name, given]) + "\n")
         self.process.stdin.flush()
-        for line in self.process.stdout:
-            if line.startswith("@"):
-                answer = json.loads(line[1:])
-                if "raised" in answer:
-                    raise Raised(answer["raised"], answer["message"])
-                return answer["ok"]
-        raise AssertionError(f"the agent ended while it did: {name}")
+        answer = self.answer()
+        if answer is None:
+            raise AssertionError(f"the agent ended, or did not answer for {PATIENCE_S} s: {name}")
+        if "raised" in answer:
+            raise Raised(answer["raised"], answer["message"])
+        return answer["ok"]
+
+    def answer(self) -> dict[str, Any] | None:
+        """Return the next answer, None if the agent ends or takes too long."""
+        alarm = Timer(PATIENCE_S, self.process.kill)
+        alarm.start()
+        try:
+            lines = (line for line in self.process.stdout if line.startswith("@"))
+            line = next(lines, None)
+        finally:
+            alarm.cancel()
+        return None if line is None else json.loads(line[1:])
 
     def read(self) -> dict[str, Any]:
         """Return a whole reading as plain values."""

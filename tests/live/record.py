@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from tests.lab import Lab
@@ -32,7 +33,7 @@ def recorded(lab: Lab) -> dict[str, Any]:
 def main() -> None:
     """Start a lab, record, end it."""
     folder = Path(sys.argv[1])
-    with Lab(dir="/tmp/slurmfair-record", name="record", shards=16) as lab:
+    with TemporaryDirectory() as above, Lab(dir=f"{above}/lab", name="record", shards=16) as lab:
         lab.set_conf(
             {"AccountingStorageTRES": "gres/gpu,gres/gpu:h100,gres/gpu:a100,gres/shard"}, restart=True
         )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from slurmfair.model import Outcome
 from tests.live.site import Site
 
@@ -21,6 +23,7 @@ pools:
 """
 
 
+@pytest.mark.usefixtures("gated")
 def test_a_quota_at_its_limit_or_with_a_blocked_head_stops_no_other(site: Site) -> None:
     site.write_policy(POLICY.replace("[vision]}, deserved: 16", "[vision]}, deserved: 4, limit: 4"))
     wall = site.wall()

@@ -92,3 +92,22 @@ def test_slurms_own_weights_never_swap_two_of_our_jobs(site: Site) -> None:
     starts = site.start_s(wanted)
     assert starts == sorted(starts)
     assert starts[-1] - starts[0] > 5, "the slots did not free one by one"
+
+
+def test_the_priority_channel_pins_ranks_and_gives_released_jobs_theirs_too(site: Site) -> None:
+    site.write_policy(
+        "ranks: {channel: priority}\n" + POLICY.lstrip().replace("policy: round_robin", "policy: fifo")
+    )
+    fillers = site.fill(N_SLOTS, user="cid")
+    first, held = site.submit("--gpus=8", "-N1", user="ann"), site.submit("--gpus=1", "--nice=5", user="bob")
+    urgent = site.submit("--gpus=1", "--qos=urgent", user="finn")
+    site.start()
+    site.wait(lambda: site.held_by_us([held]), "held behind the head of its quota")
+    site.wait(
+        lambda: site.jobs()[first].priority > 1000 and site.jobs()[urgent].priority > 1000, "both pinned"
+    )
+    sprio = site.lab.run(["sprio", "-h", "-o", "%i %S"]).stdout.split()
+    assert set(sprio[1::2]) == {"0"}, "no site factor"
+    site.end(*fillers)
+    site.wait(lambda: len(site.running([first, urgent, held])) == 3, "all run")
+    assert site.jobs()[held].priority > 1000

@@ -83,10 +83,14 @@ def queue(lab: object) -> Iterator[Queue]:
     )
     site.start()
     site.wait(lambda: site.outcome(jobs["limit"]) == Outcome.LIMIT, "judged")
-    failed = f"{jobs['dependency failed']}"
-    site.wait(
-        lambda: site.lab.show_job(int(failed))["Reason"] == "DependencyNeverSatisfied", "Slurm has noticed"
-    )
+    for word, reason in (
+        ("dependency failed", "DependencyNeverSatisfied"),
+        ("too many nodes", "PartitionNodeLimit"),
+    ):
+        site.wait(
+            lambda job=jobs[word], text=reason: site.lab.show_job(job)["Reason"] == text,
+            f"Slurm says {reason}",
+        )
     site.wait_cycles(2)
     yield Queue(site, jobs)
     site.stop()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,21 @@ def beat(lab: Lab, age_s: int = 0, partitions: str = "train interactive") -> Non
     heartbeat(lab).chmod(0o644)
 
 
+@contextmanager
+def edited(lab: Lab, old: str, new: str) -> Iterator[None]:
+    """Change the script for a while; slurmctld sees a change by its time in whole seconds."""
+    script = lab.path("/etc/slurm/job_submit.lua")
+    ours = script.read_text()
+    assert old in ours
+    time.sleep(1.1)
+    script.write_text(ours.replace(old, new))
+    try:
+        yield
+    finally:
+        time.sleep(1.1)
+        script.write_text(ours)
+
+
 def look(edge: Agent, job_id: int) -> tuple[bool, str, str]:
     """Return whether a job is held, its reason and its admin comment."""
     job = edge.job(job_id)
@@ -80,15 +96,22 @@ def test_every_part_of_a_heterogeneous_job_is_held(gate: Lab, edge: Agent) -> No
 
 def test_srun_waits_at_the_gate_and_starts_after_the_release(gate: Lab, edge: Agent) -> None:
     with gate.popen(["srun", "-G1", "--job-name=waits", "true"], user="ann") as process:
+        try:
+            assert wait_until(lambda: len(waiting_at_the_gate(edge)) == 1, 20)
+            (job_id,) = waiting_at_the_gate(edge)
+            edge.write(job_id, release=True, rank=10, tag="slurmfair:free")
+            assert process.wait(60) == 0
+        finally:
+            process.kill()  # else a test that fails would wait for it
 
-        def waiting() -> list[int]:
-            return [job["job_id"] for job in edge.jobs().values() if job["name"] == "waits"]
 
-        assert wait_until(lambda: len(waiting()) == 1, 20)
-        (job_id,) = waiting()
-        assert look(edge, job_id) == (True, "JobHeldUser", GATE)
-        edge.write(job_id, release=True, rank=10, tag="slurmfair:free")
-        assert process.wait(60) == 0
+def waiting_at_the_gate(edge: Agent) -> list[int]:
+    """Return the pending jobs that the gate holds."""
+    return [
+        job_id
+        for job_id, job in edge.jobs().items()
+        if (job["state"], job["priority"], job["admin_comment"]) == (0, 0, GATE)
+    ]
 
 
 @pytest.mark.parametrize("age_s", [61, 100_000])
@@ -144,29 +167,16 @@ def test_with_the_daemon_gone_the_owner_can_free_a_gated_job(gate: Lab, edge: Ag
 
 
 def test_foreign_text_in_the_admin_comment_is_kept(gate: Lab, edge: Agent) -> None:
-    script = gate.path("/etc/slurm/job_submit.lua")
-    ours, call = script.read_text(), "   slurmfair_gate(job_desc, part_list)\n   return"
-    assert call in ours
-    script.write_text(
-        ours.replace(call, '   job_desc.admin_comment = "ticket 5"\n' + call)
-    )  # the site's own line
-    try:
+    call = "   slurmfair_gate(job_desc, part_list)\n   return"
+    with edited(gate, call, '   job_desc.admin_comment = "ticket 5"\n' + call):  # the site's own line
         job_id = gate.sbatch(user="ann")
-    finally:
-        script.write_text(ours)
     assert look(edge, job_id) == (True, "JobHeldUser", f"ticket 5 {GATE}")
 
 
 def test_a_refusal_by_the_sites_own_plugin_skips_the_job(gate: Lab, edge: Agent) -> None:
     job_id = gate.sbatch(user="ann")
-    script = gate.path("/etc/slurm/job_submit.lua")
-    ours, guard = script.read_text(), "if slurmfair_guard(job_desc, job_rec, modify_uid) then"
-    assert guard in ours
-    script.write_text(ours.replace(guard, "if true then"))
-    try:
+    with edited(gate, "if slurmfair_guard(job_desc, job_rec, modify_uid) then", "if true then"):
         answer = edge.write(job_id, rank=5)
-    finally:
-        script.write_text(ours)
     assert answer["result"] == "SKIP"
     assert edge.job(job_id)["site_factor"] == 0
 
