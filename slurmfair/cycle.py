@@ -271,8 +271,8 @@ def _seen(snapshot: Snapshot, pool: Pool) -> Seen:
         restarts=jobs.restarts[rows],
         user_requeued=np.zeros(len(rows), dtype=np.bool_),  # Slurm's job record does not tell who asked
         user_held=foreign & user_held[jobs.reason.codes[rows]],
-        bound=jobs.dependent[rows] | later | (standing[rows] >= Standing.RUNNING),
-        since_s=np.where(jobs.eligible_s[rows] > 0, jobs.eligible_s[rows], jobs.submit_s[rows]),
+        bound=jobs.dependent[rows] | later,
+        since_s=jobs.eligible_s[rows],
         path=tuple(quota.path for quota in pool.quotas),
         policy=tuple(quota.policy.name for quota in pool.quotas),
     )

@@ -11,12 +11,15 @@ import numpy as np
 
 from slurmfair.model import UNSET_S, Bools, Codes, Decision, Ints
 
+# Slurm calls a job eligible from its own first look at it, which need not come in the order of submission.
+FIRST_LOOK_S = 60
+
 
 @dataclass(frozen=True, slots=True)
 class Seen:
     """Every waiting or running entry as Slurm shows it now, ids ascending; one column a field, shape (n,).
 
-    An entry is the same as before if its id and its submission time are.
+    An entry is the same as before if its id and its submission time are; a requeue sets a new submission time.
     """
 
     entry_id: Ints
@@ -27,7 +30,7 @@ class Seen:
     restarts: Ints
     user_requeued: Bools  # the last requeue was asked for by a person
     user_held: Bools
-    bound: Bools  # by a dependency, by its begin time, or running: not yet (or no longer) in the queue
+    bound: Bools  # by a dependency or by its begin time: not yet in the queue
     since_s: Ints  # when it became eligible, 0 where Slurm does not tell
     path: tuple[str, ...]  # of every quota of the pool
     policy: tuple[str, ...]  # name of the policy of every quota
@@ -75,7 +78,9 @@ def advance(memory: Remembered, seen: Seen, now_s: int) -> Remembered:
         for column in (memory.order_s, memory.waiting_since_s, memory.first_attempt_s, memory.leading_since_s)
     )
     changes = changes_between(memory.seen, seen, rows, known, order_s)
-    entry_s = np.where((seen.since_s > 0) & (seen.since_s <= now_s), seen.since_s, now_s)
+    at_once = ~known & (seen.since_s - seen.submit_s <= FIRST_LOOK_S)
+    since_s = np.where(at_once, seen.submit_s, seen.since_s)
+    entry_s = np.where((since_s > 0) & (since_s <= now_s), since_s, now_s)
     order_s[changes.by_user] = now_s
     order_s[changes.entered] = entry_s[changes.entered]
     waiting_since_s[changes.by_user | changes.again] = now_s
@@ -95,8 +100,8 @@ def same_rows(old: Seen, new: Seen) -> Ints:
     else:
         rows = np.searchsorted(old.entry_id, new.entry_id)
         np.minimum(rows, len(old.entry_id) - 1, out=rows)
-    same = (old.entry_id[rows] == new.entry_id) & (old.submit_s[rows] == new.submit_s)
-    return np.where(same, rows, -1)
+    same = (old.submit_s[rows] == new.submit_s) | (old.restarts[rows] < new.restarts)
+    return np.where(same & (old.entry_id[rows] == new.entry_id), rows, -1)
 
 
 def carried(column: Ints, rows: Ints, known: Bools) -> Ints:

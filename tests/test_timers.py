@@ -16,14 +16,14 @@ from tests.small_pool import Q, job, one_kind
 
 PATHS = ("a", "b")
 POLICIES = ("fifo", "fifo")
-ENTERED_S, TRIED_S, NOW_S = 100, 150, 500
+SUBMITTED_S, ENTERED_S, TRIED_S, NOW_S = 10, 100, 150, 500
 
 
 def seen(*rows: dict[str, Any], path: tuple[str, ...] = PATHS, policy: tuple[str, ...] = POLICIES) -> Seen:
     """Return what Slurm shows; what a row leaves out is that of a plain job that waits in quota a."""
     usual = {
         "entry_id": 7,
-        "submit_s": 90,
+        "submit_s": SUBMITTED_S,
         "leaf": 0,
         "job_priority": 5,
         "need": (1, 1, 1),
@@ -111,6 +111,26 @@ def test_the_time_that_slurm_gives_is_taken_for_the_first_entry() -> None:
     assert times(ahead) == (NOW_S, NOW_S, UNSET_S)
 
 
+def test_jobs_that_could_start_at_once_stand_in_the_order_of_their_submission() -> None:
+    """Slurm may look at the later one first."""
+    rows = {"entry_id": 7, "submit_s": 480, "since_s": 482}, {"entry_id": 8, "submit_s": 481, "since_s": 481}
+    assert advance(nothing_remembered(), seen(*rows), NOW_S).order_s.tolist() == [480, 481]
+    unseen = advance(nothing_remembered(), seen({"submit_s": 480, "since_s": 0}), NOW_S)
+    assert times(unseen) == (480, 480, UNSET_S)
+    ahead = advance(nothing_remembered(), seen({"submit_s": 501, "since_s": 0}), NOW_S)
+    assert times(ahead) == (NOW_S, NOW_S, UNSET_S)
+
+
+def test_a_requeue_with_a_new_submission_time_is_the_same_job() -> None:
+    """Slurm sets it anew at every requeue."""
+    back = advance(memory(), seen({"submit_s": 490, "since_s": 495, "restarts": 1}), NOW_S)
+    assert times(back) == (ENTERED_S, NOW_S, UNSET_S)
+    bound = advance(memory(), seen({"submit_s": 490, "since_s": 0, "restarts": 1, "bound": True}), NOW_S - 5)
+    assert times(advance(bound, seen({"submit_s": 490, "restarts": 1}), NOW_S)) == (ENTERED_S, NOW_S, UNSET_S)
+    other = advance(memory(), seen({"submit_s": 490, "since_s": 490}), NOW_S)
+    assert times(other) == (490, 490, UNSET_S)
+
+
 def test_a_second_dependency_keeps_the_place() -> None:
     bound = advance(memory(), seen({"bound": True}), 300)
     assert times(advance(bound, seen({}), NOW_S)) == (ENTERED_S, NOW_S, UNSET_S)
@@ -155,7 +175,7 @@ def test_others_that_come_and_go_change_nothing() -> None:
     assert times(after, 1) == (ENTERED_S, ENTERED_S, TRIED_S)
     gone = advance(after, seen({"entry_id": 3}, {"entry_id": 9}), NOW_S + 1)
     assert gone.seen.entry_id.tolist() == [3, 9] and len(gone) == 2
-    assert times(advance(gone, seen({"since_s": 0}), NOW_S + 2)) == (NOW_S + 2, NOW_S + 2, UNSET_S)
+    assert times(advance(gone, seen({"since_s": 490}), NOW_S + 2)) == (490, 490, UNSET_S)
 
 
 def test_after_a_pass_the_timers_are_those_of_the_decision() -> None:
@@ -187,4 +207,4 @@ def test_whoever_was_there_before_keeps_his_times(before: list[int], after: list
     old, new = sorted(before), sorted(after)
     first = advance(nothing_remembered(), seen(*({"entry_id": n, "since_s": 100 + n} for n in old)), 300)
     second = advance(first, seen(*({"entry_id": n, "since_s": 0} for n in new)), NOW_S)
-    assert second.order_s.tolist() == [100 + n if n in old else NOW_S for n in new]
+    assert second.order_s.tolist() == [100 + n if n in old else SUBMITTED_S for n in new]
