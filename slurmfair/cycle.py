@@ -273,7 +273,7 @@ def _seen(snapshot: Snapshot, pool: Pool, before: Seen) -> Seen:
         restarts=jobs.restarts[rows],
         user_requeued=np.zeros(len(rows), dtype=np.bool_),  # Slurm's job record does not tell who asked
         user_held=foreign & user_held[jobs.reason.codes[rows]],
-        bound=jobs.dependent[rows] | later | (standing[rows] >= Standing.RUNNING),
+        bound=jobs.dependent[rows] | later,
         since_s=eligible_since(jobs.submit_s[rows], jobs.eligible_s[rows], watched, ours),
         path=tuple(quota.path for quota in pool.quotas),
         policy=tuple(quota.policy.name for quota in pool.quotas),

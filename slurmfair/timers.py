@@ -18,7 +18,7 @@ LOOK_DELAY_S = 60  # Slurm's scheduler looks at all jobs this often (sched_inter
 class Seen:
     """Every waiting or running entry as Slurm shows it now, ids ascending; one column a field, shape (n,).
 
-    An entry is the same as before if its id and its submission time are.
+    An entry is the same as before if its id and its submission time are; a requeue sets a new submission time.
     """
 
     entry_id: Ints
@@ -29,7 +29,7 @@ class Seen:
     restarts: Ints
     user_requeued: Bools  # the last requeue was asked for by a person
     user_held: Bools
-    bound: Bools  # by a dependency, by its begin time, or running: not yet (or no longer) in the queue
+    bound: Bools  # by a dependency or by its begin time: not yet in the queue
     since_s: Ints  # when it became eligible, 0 where Slurm does not tell
     path: tuple[str, ...]  # of every quota of the pool
     policy: tuple[str, ...]  # name of the policy of every quota
@@ -103,7 +103,7 @@ def same_rows(old: Seen, new: Seen) -> Ints:
 
 
 def eligible_since(submit_s: Ints, eligible_s: Ints, watched: Bools, ours: Bools) -> Ints:
-    """Return since when each entry has been eligible, as far as can be told, shape (n,).
+    """Return since when each entry has been eligible, 0 where Slurm is yet to tell, shape (n,).
 
     A job that nothing keeps back is eligible from its submission on; Slurm dates that by its scheduler's first look
     at it, and would so let a job pass another that was submitted before it. Where something did keep it back, Slurm's
@@ -111,7 +111,7 @@ def eligible_since(submit_s: Ints, eligible_s: Ints, watched: Bools, ours: Bools
     delay. A release of a hold of `ours` begins Slurm's time anew (SLURM.md 2.3), so that it tells nothing.
     """
     kept_back = watched | (~ours & (eligible_s > submit_s + LOOK_DELAY_S))
-    return np.where((eligible_s > 0) & kept_back, eligible_s, submit_s)
+    return np.where(kept_back, eligible_s, submit_s)
 
 
 def carried(column: Ints, rows: Ints, known: Bools) -> Ints:

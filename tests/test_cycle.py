@@ -72,6 +72,26 @@ def test_a_timeout_runs_out_only_while_the_daemon_tries() -> None:
         assert (outcome(after, 2) == Outcome.STARTS) == (passed_s >= 300)
 
 
+def test_a_requeued_job_keeps_its_order_time_though_it_ran_before_anybody_looked() -> None:
+    first = cycle(running(1, 8, submit_s=NOW_S - 100, eligible_s=NOW_S - 98))
+    back = {"job_id": 1, "submit_s": NOW_S + 5, "restarts": 1}
+    waits = cycle(
+        back | {"eligible_s": NOW_S + 30, "begin_s": NOW_S + 30}, memory=first.memory, now_s=NOW_S + 10
+    )
+    assert len(waits.pools[0].queue) == 0
+    rows = [back | {"eligible_s": NOW_S + 30}, {"job_id": 2, "submit_s": NOW_S - 50}]
+    after = cycle(*rows, memory=waits.memory, now_s=NOW_S + 40)
+    assert after.pools[0].queue.order_s.tolist() == [NOW_S - 100, NOW_S - 50]
+    assert waiting_since_s(after.memory, 1) == NOW_S + 40
+
+
+def test_a_job_whose_dependency_is_met_enters_at_that_moment() -> None:
+    bound = {"job_id": 1, "submit_s": NOW_S - 20, "eligible_s": 0, "dependent": True, "reason": "Dependency"}
+    first = cycle(bound)
+    after = cycle(bound | {"dependent": False, "reason": "None"}, memory=first.memory, now_s=NOW_S + 10)
+    assert after.pools[0].queue.order_s.tolist() == [NOW_S + 10]
+
+
 # -- reasons that our own writes hide ----------------------------------------------------------------------
 
 

@@ -228,3 +228,26 @@ def test_arrays_and_heterogeneous_jobs_run_and_no_array_is_split_by_us() -> None
     assert set(het) <= set(started(sim))
     assert len(started(sim)) == 22
     assert {change.job_id for change in sim.writes} <= {array, *het}
+
+
+@pytest.mark.parametrize("channel", ["site_factor", "priority"])
+def test_an_array_never_passes_its_quotas_limit_between_two_cycles(channel: str) -> None:
+    sim = lab(channel=channel)
+    sim.admin.gate("train")
+    array = submit(sim, gpus=1, array=tuple(range(50)), throttle=20, duration_s=35)
+    other = submit(sim, gpus=3, duration_s=100)
+    text = POLICY.format(policy="round_robin", channel=channel)
+    daemon = Daemon(sim, "round_robin", channel)
+    daemon.config = parse_policy(text.replace("deserved: 16", "deserved: 8, limit: 8", 1), "test")
+    most, bounds = 0, [20]
+    for _ in range(120):
+        daemon.cycle()
+        for _ in range(EVERY_S):
+            sim.advance(1)
+            jobs = list(sim.ctl.jobs.values())
+            bounds = [sim.ctl.throttle(job) for job in jobs if job.array_id == array] or bounds
+            most = max(most, sum(job.spec.gpus for job in jobs if job.base == BaseState.RUNNING))
+    assert most == 8
+    assert len(started(sim)) == 51
+    assert {change.job_id for change in sim.writes} == {array, other}
+    assert set(bounds) == {20}, "the user's own bound, at the end"

@@ -139,6 +139,8 @@ def test_a_preempted_job_keeps_its_order_time_through_its_run() -> None:
 def test_a_requeued_job_is_the_same_although_slurm_dates_its_submission_anew() -> None:
     back = advance(memory(), seen({"restarts": 1, "submit_s": 300}), NOW_S)
     assert times(back) == (ENTERED_S, NOW_S, UNSET_S)
+    bound = advance(memory(), seen({"restarts": 1, "submit_s": 300, "bound": True}), NOW_S - 5)
+    assert times(advance(bound, seen({"restarts": 1, "submit_s": 300}), NOW_S)) == (ENTERED_S, NOW_S, UNSET_S)
 
 
 def test_another_job_with_a_reused_id_is_a_stranger() -> None:
@@ -152,6 +154,7 @@ def test_another_job_with_a_reused_id_is_a_stranger() -> None:
         pytest.param(0, False, False, 90, id="Slurm has not looked at it"),
         pytest.param(92, False, False, 90, id="Slurm's first look is not its place"),
         pytest.param(92, True, False, 92, id="we saw that something kept it back"),
+        pytest.param(0, True, False, 0, id="so we did, and Slurm has not looked at it since"),
         pytest.param(
             91 + LOOK_DELAY_S, False, False, 91 + LOOK_DELAY_S, id="something kept it back before our time"
         ),

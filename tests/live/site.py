@@ -204,6 +204,17 @@ class Site:
         self.wait(lambda: len(self.running(ids)) == gpus, f"{gpus} jobs running")
         return ids
 
+    def wall(self, user: str = "cid") -> list[int]:
+        """Take every GPU node, one job a node, for an account that the policy leaves alone.
+
+        What is submitted behind it cannot start before the daemon has looked at it: without the gate, Slurm
+        may be faster.
+        """
+        nodes = ("gpu01", "gpu02", "gpu03", "gpu04")
+        ids = self.submit_many([["--gpus=8", f"--nodelist={node}"] for node in nodes], user=user)
+        self.wait(lambda: len(self.running(ids)) == len(ids), "every node taken")
+        return ids
+
     @staticmethod
     def wait(condition: Callable[[], object], what: str, timeout_s: float = 60, every_s: float = 0.2) -> None:
         """Wait until the condition holds; fail after the time."""

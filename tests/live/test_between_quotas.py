@@ -26,11 +26,14 @@ pools:
 @pytest.mark.usefixtures("gated")
 def test_a_quota_at_its_limit_or_with_a_blocked_head_stops_no_other(site: Site) -> None:
     site.write_policy(POLICY.replace("[vision]}, deserved: 16", "[vision]}, deserved: 4, limit: 4"))
+    wall = site.wall()
     site.start()
     vision = site.submit_many([["--gpus=1"]] * 6)
+    site.wait(lambda: site.held_by_us(vision) == vision[1:], "all behind the head are held")
+    site.end(*wall)
     site.wait(lambda: len(site.running(vision)) == 4, "four within the limit")
     site.wait(lambda: len(site.held_by_us(vision)) == 2, "two over it")
-    assert site.outcome(vision[4]) == Outcome.LIMIT
+    site.wait(lambda: site.outcome(vision[4]) == Outcome.LIMIT, "the fifth at the limit")
     assert site.outcome(vision[5]) == Outcome.BEHIND
     speech = site.submit_many([["--gpus=7", "-N1"]] * 5, user="eve")
     site.wait(lambda: len(site.running(speech)) == 3, "speech takes the other nodes")
@@ -64,15 +67,16 @@ def test_hold_back_lets_a_gang_in_against_a_stream_of_small_jobs(site: Site) -> 
 def test_a_short_job_that_cannot_delay_the_gang_runs_while_room_is_kept(site: Site) -> None:
     site.write_policy(POLICY)
     site.start()
+    spare = site.submit_many([["--gpus=1", "--nodelist=gpu04"]] * 6, user="eve")
     long = site.submit_many([["--gpus=1", "--time=30"]] * 26, user="eve")
-    site.wait(lambda: len(site.running(long)) == 26, "26 run for half an hour")
+    site.wait(lambda: len(site.running(spare + long)) == 32, "the pool is full, for half an hour")
     head, short, late = site.submit_many(
         [["--gpus=8", "-N1"], ["--gpus=1", "--time=1"], ["--gpus=1", "--time=2:00:00"]], user="eve"
     )
     site.wait(lambda: site.held_by_us([short, late]) == [short, late], "behind the head")
     gang = site.submit("-N2", "--gres=gpu:h100:8", user="ann")
     site.wait(lambda: site.row(gang).get("reserved"), "room is kept for the gang")
-    site.end(head)
+    site.end(head, *spare)
     site.wait(lambda: site.running([short]), "the short one starts", 30)
     site.wait(lambda: site.outcome(late) == Outcome.HELD_BACK, "the long one leaves room")
     assert site.held_by_us([late, gang]) == [late]

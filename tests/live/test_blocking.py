@@ -76,3 +76,21 @@ def test_an_array_in_a_fifo_quota_is_one_head_until_its_last_task_has_started(si
     site.end(*site.array_tasks(array))
     site.wait(lambda: site.running([behind]), "the job behind starts with the last task")
     site.wait(lambda: len(site.array_tasks(array)) == 1, "the last task")
+
+
+def test_a_requeued_job_keeps_its_place_and_starts_its_age_anew(site: Site) -> None:
+    site.write_policy(POLICY)
+    wall = site.wall()
+    site.start()
+    first, second, third = site.submit_many([["--gpus=8", "-N1", "--requeue"]] * 3)
+    site.wait(lambda: site.held_by_us([first, second, third]) == [second, third], "in line")
+    before = site.row(first)
+    site.end(wall[0])
+    site.wait(lambda: site.running([first]), "the first runs")
+    site.lab.run(["scontrol", "requeue", str(first)])
+    site.wait(lambda: site.running([second]), "the second takes the room")
+    site.wait(lambda: site.row(first).get("position") == 1, "the first is the head again", 30)
+    after = site.row(first)
+    assert after["order_s"] == before["order_s"]
+    assert after["waiting_s"] > before["waiting_s"]
+    assert site.row(third)["position"] == 2

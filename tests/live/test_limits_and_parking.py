@@ -20,13 +20,13 @@ pools:
 
 def test_a_parked_job_stops_nobody_and_starts_after_its_limit_is_raised(site: Site) -> None:
     site.write_policy(POLICY.format(limit=4, policy="fifo"))
-    filler = site.fill(32, user="cid")  # else Slurm may start the large one before we have seen it
+    wall = site.wall()
     site.start()
-    large, small = site.submit("--gpus=6", "-N1"), site.submit("--gpus=3", "-N1")
+    large, small = site.submit_many([["--gpus=6", "-N1"], ["--gpus=3", "-N1"]])
     site.wait(lambda: site.outcome(large) == Outcome.PARKED, "parked")
-    site.end(*filler)
+    site.wait(lambda: site.held_by_us([large, small]) == [large], "held, and nobody behind it")
+    site.end(*wall)
     site.wait(lambda: site.running([small]), "the one behind it starts")
-    site.wait(lambda: site.held_by_us([large]) == [large], "held")
     parked = site.row(large)
     site.reload(POLICY.format(limit=12, policy="fifo"))
     site.wait(lambda: site.running([large]), "it starts within the new limit")

@@ -193,3 +193,24 @@ def test_a_thousand_ranks_are_written_in_seconds(lab: Lab, edge: Agent) -> None:
     factors = {job["site_factor"] - job["job_id"] for job in edge.jobs().values() if job["state"] == 0}
     assert factors == {1001}
     assert lab.sdiag()["dbd_agent_queue_size"] <= before + 10
+
+
+@pytest.mark.parametrize("own_edge", [True, False])
+def test_an_array_is_let_go_in_part_with_one_request(lab: Lab, own_edge: bool) -> None:
+    array = lab.sbatch("-G1", "--array=0-9%7", "--hold", user="ann")
+    note = "slurmfair:free slurmfair:throttle=3,was=7"
+    with Agent(lab, own_edge=own_edge) as agent:
+        agent.write(array, hold=True, tag="slurmfair:hold")
+        with counted(lab, 1):
+            answer = agent.write(array, release=True, rank=1000, tag=note, throttle=3)
+        assert (answer["result"], answer["requests"]) == ("OK", 1)
+        job = agent.job(array)
+        assert (job["priority"], job["admin_comment"], job["tasks_throttle"]) == (1000, note, 3)
+        agent.wait_for_reason(array, "JobArrayTaskLimit")
+        assert agent.job(array)["tasks_waiting"] == 7, "three tasks run"
+        with counted(lab, 1):
+            agent.write(array, hold=True, tag="slurmfair:hold", throttle=7)
+        job = agent.job(array)
+        assert (job["priority"], job["admin_comment"], job["tasks_throttle"]) == (0, "slurmfair:hold", 7)
+        agent.write(array, release=True, tag="slurmfair:free", throttle=0)
+        assert agent.job(array)["tasks_throttle"] == 0
