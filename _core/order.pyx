@@ -42,9 +42,7 @@ cdef class Walk:
     cdef const uint8_t[::1] unplaced, promised, closes, closes_fresh
     cdef const int32_t[::1] leaf, lane
     # their order: what is left of leaf q are the rows line[head[q]:stop[q]]
-    cdef const int64_t[::1] line
-    cdef int64_t[::1] head
-    cdef const int64_t[::1] stop
+    cdef int64_t[::1] line, head, stop
     # quotas; `turn` is a quota's priority, smaller first
     cdef const int32_t[::1] parent, name_rank
     cdef const uint8_t[::1] limited
@@ -76,12 +74,12 @@ cdef class Walk:
     cdef int64_t[:, ::1] closed_by, failures
     # results
     cdef uint8_t[::1] outcome, reserved
-    cdef int64_t[::1] starts, more, attempt, blocker, position, failed
+    cdef int64_t[::1] starts, more, attempt, place_open, blocker, position, failed
     cdef double[:, ::1] allocated_after
 
     cdef Py_ssize_t n_quotas, n_resources, n_classes, width, main
     cdef Py_ssize_t n_reservations, n_groups, n_failed
-    cdef int64_t now_s, starvation_after_s, attempts
+    cdef int64_t now_s, starvation_after_s, attempts, n_open
     cdef bint holds_back, backfills, first_failure
 
     # -- the order between quotas (SEMANTICS 5) --------------------------------------------------------
@@ -565,15 +563,28 @@ cdef class Walk:
         return 0
 
     cdef int open_waiting(self) except -1 nogil:
-        """Open what may start as soon as there is room, holders of reservations first.
+        """Open what may start as soon as there is room, holders of reservations first, then quotas in turn.
 
-        As far as the limits bear all that is open, and where it does not take what is reserved.
+        As far as the limits bear all that is open, and where it does not take what is reserved. Slurm fills
+        what becomes free between two passes: each entry is charged as if it had started, so that equal
+        quotas share that. What is further down than the whole pool is large keeps the order of attempts.
         """
-        cdef Py_ssize_t i
-        cdef int64_t row, left
+        cdef Py_ssize_t i, leaf
+        cdef int64_t row, units = 0
         for i in range(self.n_reservations):
             row = self.reservation[self.reserving[i]]
             self.open_tasks(row, self.bearable(self.reserving[i], row, self.tasks[row] - self.starts[row]))
+        self.line_up()
+        self.plant()
+        while self.size[self.n_quotas] > 0 and units < self.capacity[self.main]:
+            leaf = self.heap[self.first[self.n_quotas]]
+            while self.size[leaf] > 0:
+                leaf = self.heap[self.first[leaf]]
+            row = self.line[self.head[leaf]]
+            self.open_in_turn(row)
+            units += max(self.need[row, self.main] * self.more[row], 1)
+            self.head[leaf] += 1
+            self.settle(leaf)
         for i in range(self.n_failed):
             if i + AHEAD < self.n_failed:
                 row = self.failed[i + AHEAD]
@@ -582,12 +593,41 @@ cdef class Walk:
                 prefetch(&self.leaf[row])
                 prefetch(&self.tasks[row])
                 prefetch(&self.starts[row])
+                prefetch(&self.place_open[row])
             row = self.failed[i]
-            if self.reserved[row]:
-                continue
-            left = self.bearable(self.leaf[row], row, self.tasks[row] - self.starts[row])
-            if left > 0 and not self.held_back(self.leaf[row], row):
-                self.open_tasks(row, left)
+            if self.place_open[row] < 0 and not self.reserved[row]:
+                self.open_in_turn(row)
+        return 0
+
+    cdef int line_up(self) except -1 nogil:
+        """Make the line of each leaf anew: who failed for want of room and reserved nothing, in order of attempts."""
+        cdef Py_ssize_t i, leaf
+        cdef int64_t row, begin = 0
+        self.stop[:] = 0
+        for i in range(self.n_failed):
+            row = self.failed[i]
+            if not self.reserved[row]:
+                self.stop[self.leaf[row]] += 1
+        for leaf in range(self.n_quotas):
+            self.head[leaf] = begin
+            begin += self.stop[leaf]
+            self.stop[leaf] = self.head[leaf]
+        for i in range(self.n_failed):
+            row = self.failed[i]
+            if not self.reserved[row]:
+                leaf = self.leaf[row]
+                self.line[self.stop[leaf]] = row
+                self.stop[leaf] += 1
+        return 0
+
+    cdef int open_in_turn(self, int64_t row) except -1 nogil:
+        """Open what may start of an entry that waits for room, and note its place."""
+        cdef Py_ssize_t leaf = self.leaf[row]
+        cdef int64_t left = self.bearable(leaf, row, self.tasks[row] - self.starts[row])
+        self.place_open[row] = self.n_open
+        self.n_open += 1
+        if left > 0 and not self.held_back(leaf, row):
+            self.open_tasks(row, left)
         return 0
 
     cdef int open_tasks(self, int64_t row, int64_t tasks) except -1 nogil:
@@ -677,6 +717,7 @@ cdef class Walk:
         self.more = result.more
         self.starts = result.starts
         self.attempt = result.attempt
+        self.place_open = result.place_open
         self.blocker = result.blocker
         self.position = result.position
         self.allocated_after = result.allocated

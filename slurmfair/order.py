@@ -189,6 +189,7 @@ def decision_of(
         outcome=result.outcome,
         starts=result.starts,
         attempt=result.attempt,
+        place_open=result.place_open,
         blocker=result.blocker,
         reserved=result.reserved.view(np.bool_),
         effective=judged.effective,
@@ -213,8 +214,8 @@ def rank_order(decision: Decision, queue: Queue) -> Ints:
     """Return the rows of all open entries, best first, as they go out to Slurm (DESIGN 3a).
 
     The order of attempts; but entries that failed without a reservation stand behind all that may start
-    (arrays of which only some tasks start between the two), and what may start of a quota with a
-    reservation stands before its holder.
+    (arrays of which only some tasks start between the two), in the order in which they would start if Slurm
+    filled the pool anew, and what may start of a quota with a reservation stands before its holder.
     """
     rows = np.flatnonzero(decision.open)
     place = decision.attempt[rows]
@@ -224,4 +225,5 @@ def rank_order(decision: Decision, queue: Queue) -> Ints:
     holder_place = np.full(int(queue.leaf.max(initial=0)) + 1, np.iinfo(np.int64).max)
     holder_place[queue.leaf[rows[reserved]]] = place[reserved]
     turn = np.where(full, np.minimum(place, holder_place[queue.leaf[rows]]), place)
+    turn = np.where(group == 2, decision.place_open[rows], turn)
     return rows[np.lexsort((place, reserved, turn, group))]

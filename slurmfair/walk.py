@@ -25,7 +25,7 @@ class Tree(NamedTuple):
 
 
 class Line(NamedTuple):
-    """The rows of each leaf in its order: `rows[head[q]:stop[q]]`; the walk moves `head`."""
+    """The rows of each leaf in its order: `rows[head[q]:stop[q]]`; the walk uses them up."""
 
     rows: Ints
     head: Ints
@@ -98,6 +98,7 @@ class Result(NamedTuple):
     starts: Ints
     more: Ints
     attempt: Ints
+    place_open: Ints  # among those that wait for room, -1 for others
     blocker: Ints
     position: Ints
     allocated: Floats
@@ -182,6 +183,7 @@ def result_for(n: int, allocated: Floats) -> Result:
         starts=np.zeros(n, np.int64),
         more=np.zeros(n, np.int64),
         attempt=np.full(n, -1, np.int64),
+        place_open=np.full(n, -1, np.int64),
         blocker=np.full(n, -1, np.int64),
         position=np.zeros(n, np.int64),
         allocated=np.empty_like(allocated),

@@ -6,7 +6,7 @@ same pass: room only shrinks, so it would fail again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from math import ceil, floor, inf
@@ -40,6 +40,7 @@ class Entry:
     outcome: Outcome = Outcome.BEHIND
     starts: int = 0
     attempt: int = -1
+    place_open: int = -1
     blocker: int = -1
     position: int = 0
     effective: float = 0.0
@@ -218,12 +219,12 @@ class Pass:
         offered = [e for e in self.in_order(leaf) if e.row in window and not e.failed]
         return offered[0] if offered else None
 
-    def best(self, above: int) -> Entry | None:
+    def best(self, above: int, candidate: Callable[[int], Entry | None]) -> Entry | None:
         """Return the best candidate below a quota (-1: below the root), children compared with children."""
         offers = []
         for quota in range(len(self.quotas)):
             if self.quotas.parent[quota] == above:
-                entry = self.best(quota) or self.candidate(quota)
+                entry = self.best(quota, candidate) or candidate(quota)
                 if entry is not None:
                     offers.append((self.key(quota, entry), entry))
         return min(offers, key=lambda offer: offer[0])[1] if offers else None
@@ -372,7 +373,7 @@ class Pass:
                 entry.position = position
             self.find_leader(leaf)
         attempts = count()
-        while (entry := self.best(-1)) is not None:
+        while (entry := self.best(-1, self.candidate)) is not None:
             entry.attempt = next(attempts)
             verdict = self.verdict(entry)
             if verdict == Outcome.STARTS:
@@ -393,17 +394,35 @@ class Pass:
     def open_up(self) -> None:
         """Open what starts, then task by task what waits for room, as far as the limits bear all that is open.
 
-        What is not reserved must not take what is.
+        What is not reserved must not take what is. Quotas take turns as if all that is opened had started, until
+        that is as much as the pool is large.
         """
         for entry in self.entries:
             entry.may_start = entry.starts
         waiting = [e for e in self.entries if e.reason in (Outcome.CAPACITY, Outcome.PLACEMENT)]
-        for entry in sorted(waiting, key=lambda e: (not e.reserved, e.attempt)):
-            if not entry.reserved and self.held_back(entry):
-                continue
-            while entry.may_start < entry.tasks and self.within_limits(entry):
-                self.charge(entry)
-                entry.may_start += 1
+        waiting.sort(key=lambda e: e.attempt)
+        for entry in [e for e in waiting if e.reserved]:
+            self.open_tasks(entry)
+        left = [e for e in waiting if not e.reserved]
+        units, places = 0, count()
+        while left:
+
+            def first(leaf: int) -> Entry | None:
+                return next((e for e in left if e.leaf == leaf), None)
+
+            shared = units < self.room.capacity[self.main]
+            entry = (shared and self.best(-1, first)) or left[0]
+            left.remove(entry)
+            entry.place_open = next(places)
+            if not self.held_back(entry):
+                self.open_tasks(entry)
+            units += max(1, entry.need[self.main] * (entry.may_start - entry.starts))
+
+    def open_tasks(self, entry: Entry) -> None:
+        """Open what the limits bear."""
+        while entry.may_start < entry.tasks and self.within_limits(entry):
+            self.charge(entry)
+            entry.may_start += 1
 
 
 def classes_of(mask: np.uint64) -> frozenset[int]:
@@ -483,4 +502,5 @@ def order_out(made: Pass) -> list[int]:
         ahead[place:place] = own
     partial = [e for e in tried if e not in ahead and e.starts > 0]
     blocked = [e for e in tried if e not in ahead and e.starts == 0]
+    blocked.sort(key=lambda e: e.place_open)
     return [e.row for e in ahead + partial + blocked]

@@ -465,6 +465,31 @@ def test_the_holder_of_a_reservation_is_opened_before_others() -> None:
     assert made.reserved == ["b1"] and made.open == ["b1"]
 
 
+@pytest.mark.parametrize(
+    ("share_b", "expected"),
+    [
+        pytest.param(4, ["a1", "b1", "a2", "b2", "a3", "b3", "a4", "b4"], id="equal"),
+        pytest.param(12, ["b1", "b2", "a1", "b3", "b4", "a2", "a3", "a4"], id="one to three"),
+    ],
+)
+def test_what_waits_for_room_goes_out_as_quotas_share_what_becomes_free(
+    share_b: int, expected: list[str]
+) -> None:
+    quotas = {"a": Q(share=4, held=4), "b": Q(share=share_b, held=share_b)}
+    jobs = [job(f"{name}{number}", name, 1) for name in "ab" for number in range(1, 5)]
+    made = one_kind(quotas, 0).decide(*jobs)
+    assert set(made.outcomes.values()) == {"CAPACITY"}
+    assert made.out == expected
+
+
+def test_what_is_further_down_than_the_pool_is_large_goes_out_as_it_was_tried() -> None:
+    quotas = {"a": Q(share=1, held=1), "b": Q(share=1, held=1)}
+    jobs = [job(f"{name}{number}", name, 1) for name in "ab" for number in range(1, 4)]
+    made = one_kind(quotas, 0).decide(*jobs)
+    assert made.attempts == ["a1", "a2", "a3", "b1", "b2", "b3"]
+    assert made.out == ["a1", "b1", "a2", "a3", "b2", "b3"]
+
+
 def test_held_entries_have_no_rank() -> None:
     quotas = {"a": Q(share=9, held=4, limit=4), "b": Q(share=9, policy=FIFO)}
     made = one_kind(quotas, 1).decide(job("limit", "a", 1), job("head", "b", 2), job("behind", "b", 1))

@@ -28,6 +28,7 @@ def check_agreement(case: PoolCase) -> None:
     assert decision.leading_since_s.tolist() == [made.leading_since(entry) for entry in made.entries]
     made.open_up()
     assert decision.may_start.tolist() == column("may_start")
+    assert decision.place_open.tolist() == column("place_open")
     assert rank_order(decision, case.queue).tolist() == order_out(made)
     assert np.array_equal(np.sort(rank_order(decision, case.queue)), np.flatnonzero(decision.open))
 
