@@ -23,6 +23,7 @@ cdef enum:  # model.Closes
 
 cdef double NO_SHARE = 1e300  # the ratio of a quota that has no share at all
 cdef int64_t FOREVER_S = 1 << 40  # model.FOREVER_S
+cdef int64_t MOST_IN_TURN = 1024  # places that are shared out; Slurm looks at fewer
 cdef int64_t AHEAD = 8  # how many entries of a leaf are asked for before their turn
 
 
@@ -74,12 +75,14 @@ cdef class Walk:
     cdef int64_t[:, ::1] closed_by, failures
     # results
     cdef uint8_t[::1] outcome, reserved
-    cdef int64_t[::1] starts, more, attempt, place_open, blocker, position, failed
+    cdef int64_t[::1] starts, more, attempt, place_open, blocker, position
+    # who waits for room and has reserved nothing, in order of attempts, and the next one of the same leaf
+    cdef int64_t[::1] failed, next_failed, first_failed, last_failed
     cdef double[:, ::1] allocated_after
 
     cdef Py_ssize_t n_quotas, n_resources, n_classes, width, main
     cdef Py_ssize_t n_reservations, n_groups, n_failed
-    cdef int64_t now_s, starvation_after_s, attempts, n_open
+    cdef int64_t now_s, starvation_after_s, attempts, n_in_turn
     cdef bint holds_back, backfills, first_failure
 
     # -- the order between quotas (SEMANTICS 5) --------------------------------------------------------
@@ -511,10 +514,22 @@ cdef class Walk:
             if self.holds_back and self.reservation[leaf] < 0:
                 if guarded or self.promised[row] or self.entitled(leaf, row):
                     self.reserve(leaf, row)
-            self.failed[self.n_failed] = row
-            self.n_failed += 1
+            if not self.reserved[row]:
+                self.note_failed(leaf, row)
         self.outcome[row] = STARTS if self.begun[leaf] > 0 else reason
         self.close(leaf, row)
+        return 0
+
+    cdef int note_failed(self, Py_ssize_t leaf, int64_t row) except -1 nogil:
+        """Put the entry behind those of its leaf that wait for room and have reserved nothing."""
+        self.failed[self.n_failed] = row
+        self.next_failed[self.n_failed] = -1
+        if self.first_failed[leaf] < 0:
+            self.first_failed[leaf] = self.n_failed
+        else:
+            self.next_failed[self.last_failed[leaf]] = self.n_failed
+        self.last_failed[leaf] = self.n_failed
+        self.n_failed += 1
         return 0
 
     cdef int attempt_one(self, Py_ssize_t leaf) except -1 nogil:
@@ -567,65 +582,49 @@ cdef class Walk:
 
         As far as the limits bear all that is open, and where it does not take what is reserved. Slurm fills
         what becomes free between two passes: each entry is charged as if it had started, so that equal
-        quotas share that. What is further down than the whole pool is large keeps the order of attempts.
+        quotas share that. What is further down than the whole pool is large, or than Slurm looks, keeps the
+        order of attempts.
         """
         cdef Py_ssize_t i, leaf
         cdef int64_t row, units = 0
         for i in range(self.n_reservations):
             row = self.reservation[self.reserving[i]]
             self.open_tasks(row, self.bearable(self.reserving[i], row, self.tasks[row] - self.starts[row]))
-        self.line_up()
+        for leaf in range(self.n_quotas):
+            self.head[leaf] = self.first_failed[leaf] if self.first_failed[leaf] >= 0 else self.n_failed
+            self.stop[leaf] = self.n_failed
         self.plant()
-        while self.size[self.n_quotas] > 0 and units < self.capacity[self.main]:
+        while self.size[self.n_quotas] > 0 and self.n_in_turn < MOST_IN_TURN:
+            if units >= self.capacity[self.main]:
+                break
             leaf = self.heap[self.first[self.n_quotas]]
             while self.size[leaf] > 0:
                 leaf = self.heap[self.first[leaf]]
-            row = self.line[self.head[leaf]]
-            self.open_in_turn(row)
+            i = self.head[leaf]
+            row = self.failed[i]
+            self.open_if_free(row)
             units += max(self.need[row, self.main] * self.more[row], 1)
-            self.head[leaf] += 1
+            self.place_open[row] = self.n_in_turn
+            self.n_in_turn += 1
+            self.failed[i] = -1
+            self.head[leaf] = self.next_failed[i] if self.next_failed[i] >= 0 else self.n_failed
             self.settle(leaf)
         for i in range(self.n_failed):
-            if i + AHEAD < self.n_failed:
+            if i + AHEAD < self.n_failed and self.failed[i + AHEAD] >= 0:
                 row = self.failed[i + AHEAD]
                 prefetch(&self.need[row, 0])
                 prefetch(&self.classes[row])
                 prefetch(&self.leaf[row])
                 prefetch(&self.tasks[row])
                 prefetch(&self.starts[row])
-                prefetch(&self.place_open[row])
-            row = self.failed[i]
-            if self.place_open[row] < 0 and not self.reserved[row]:
-                self.open_in_turn(row)
+            if self.failed[i] >= 0:
+                self.open_if_free(self.failed[i])
         return 0
 
-    cdef int line_up(self) except -1 nogil:
-        """Line up, in order of attempts, who failed in each leaf for want of room and reserved nothing."""
-        cdef Py_ssize_t i, leaf
-        cdef int64_t row, begin = 0
-        self.stop[:] = 0
-        for i in range(self.n_failed):
-            row = self.failed[i]
-            if not self.reserved[row]:
-                self.stop[self.leaf[row]] += 1
-        for leaf in range(self.n_quotas):
-            self.head[leaf] = begin
-            begin += self.stop[leaf]
-            self.stop[leaf] = self.head[leaf]
-        for i in range(self.n_failed):
-            row = self.failed[i]
-            if not self.reserved[row]:
-                leaf = self.leaf[row]
-                self.line[self.stop[leaf]] = row
-                self.stop[leaf] += 1
-        return 0
-
-    cdef int open_in_turn(self, int64_t row) except -1 nogil:
-        """Open what may start of an entry that waits for room, and note its place."""
+    cdef int open_if_free(self, int64_t row) except -1 nogil:
+        """Open what may start of an entry that waits for room without a reservation."""
         cdef Py_ssize_t leaf = self.leaf[row]
         cdef int64_t left = self.bearable(leaf, row, self.tasks[row] - self.starts[row])
-        self.place_open[row] = self.n_open
-        self.n_open += 1
         if left > 0 and not self.held_back(leaf, row):
             self.open_tasks(row, left)
         return 0
@@ -712,6 +711,9 @@ cdef class Walk:
         self.failures = paper.failures
         self.begun = paper.begun
         self.failed = paper.failed
+        self.next_failed = paper.next_failed
+        self.first_failed = paper.first_failed
+        self.last_failed = paper.last_failed
         self.outcome = result.outcome
         self.reserved = result.reserved
         self.more = result.more
@@ -733,6 +735,8 @@ def make_pass(queue, judged, line, tree, standing, room, running, rules, paper, 
     with nogil:
         w.run()
         w.allocated_after[:, :] = w.allocated
+    w.line = w.failed
+    with nogil:
         w.open_waiting()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from time import thread_time
 
 import numpy as np
 
@@ -29,9 +28,9 @@ def decide() -> Iterator[Line]:
     for n_leaves in (100, 1000):
         for name, free in FREE.items():
             small = decided(pool(10_000, n_leaves, free))
-            yield line_of(10_000, n_leaves, name, *by_turns(small, lexsort(10_000), clock=thread_time))
+            yield line_of(10_000, n_leaves, name, *by_turns(small, lexsort(10_000)))
             middle, large = (decided(pool(n, n_leaves, free)) for n in (100_000, 500_000))
-            times = by_turns(middle, lexsort(100_000), large, lexsort(500_000), clock=thread_time)
+            times = by_turns(middle, lexsort(100_000), large, lexsort(500_000))
             yield line_of(100_000, n_leaves, name, *times[:2])
             yield line_of(500_000, n_leaves, name, *times[2:])
             growth = times[2].median / times[0].median
@@ -50,6 +49,6 @@ def decide_nodes() -> Iterator[Line]:
     few, many = pool(100_000, 100, 0.5, n_nodes=200), pool(100_000, 100, 0.005, n_nodes=20_000)
     yield ratio(
         "decide 20,000 nodes against 200",
-        *reversed(by_turns(decided(few), decided(many), clock=thread_time)),
+        *reversed(by_turns(decided(few), decided(many))),
         1.25,
     )

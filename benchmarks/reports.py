@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -82,7 +83,7 @@ def _fill(lab: Lab) -> None:
 
 
 def _compared(lab: Lab, what: str, ours: list[str], theirs: list[str], most: float) -> Line:
-    mine, yardstick = by_turns(lambda: lab.run(ours), lambda: lab.run(theirs))
+    mine, yardstick = by_turns(lambda: lab.run(ours), lambda: lab.run(theirs), clock=time.perf_counter)
     return ratio(f"{ours[0]} against {theirs[0]}, {what}", mine, yardstick, most)
 
 

@@ -214,8 +214,8 @@ def rank_order(decision: Decision, queue: Queue) -> Ints:
     """Return the rows of all open entries, best first, as they go out to Slurm (DESIGN 3a).
 
     The order of attempts; but entries that failed without a reservation stand behind all that may start
-    (arrays of which only some tasks start between the two), in the order in which they would start if Slurm
-    filled the pool anew, and what may start of a quota with a reservation stands before its holder.
+    (arrays of which only some tasks start between the two), the first of them as quotas would share the
+    whole pool if it became free, and what may start of a quota with a reservation stands before its holder.
     """
     rows = np.flatnonzero(decision.open)
     place = decision.attempt[rows]
@@ -225,5 +225,6 @@ def rank_order(decision: Decision, queue: Queue) -> Ints:
     holder_place = np.full(int(queue.leaf.max(initial=0)) + 1, np.iinfo(np.int64).max)
     holder_place[queue.leaf[rows[reserved]]] = place[reserved]
     turn = np.where(full, np.minimum(place, holder_place[queue.leaf[rows]]), place)
-    turn = np.where(group == 2, decision.place_open[rows], turn)
+    in_turn = decision.place_open[rows]
+    turn = np.where(group == 2, np.where(in_turn >= 0, in_turn, len(queue) + place), turn)
     return rows[np.lexsort((place, reserved, turn, group))]

@@ -88,6 +88,9 @@ class Paper(NamedTuple):
     closed_by: Ints
     failures: Ints
     failed: Ints
+    next_failed: Ints
+    first_failed: Ints
+    last_failed: Ints
 
 
 class Result(NamedTuple):
@@ -98,7 +101,7 @@ class Result(NamedTuple):
     starts: Ints
     more: Ints
     attempt: Ints
-    place_open: Ints  # among those that wait for room, -1 for others
+    place_open: Ints  # as model.Decision
     blocker: Ints
     position: Ints
     allocated: Floats
@@ -172,6 +175,9 @@ def paper_for(n: int, n_quotas: int, n_lanes: int) -> Paper:
         closed_by=np.full((n_quotas, n_lanes), -1, np.int64),
         failures=np.zeros((n_quotas, n_lanes), np.int64),
         failed=np.empty(n, np.int64),
+        next_failed=np.empty(n, np.int64),
+        first_failed=np.full(n_quotas, -1, np.int64),
+        last_failed=np.empty(n_quotas, np.int64),
     )
 
 

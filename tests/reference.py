@@ -18,6 +18,7 @@ from slurmfair.model import FOREVER_S, UNSET_S, Floats, Outcome, Queue, Quotas, 
 from slurmfair.walk import Running
 
 NO_SHARE = inf
+MOST_IN_TURN = 1024
 
 
 @dataclass
@@ -395,7 +396,7 @@ class Pass:
         """Open what starts, then task by task what waits for room, as far as the limits bear all that is open.
 
         What is not reserved must not take what is. Quotas take turns as if all that is opened had started, until
-        that is as much as the pool is large.
+        that is as much as the pool is large, or as many as Slurm will look at.
         """
         for entry in self.entries:
             entry.may_start = entry.starts
@@ -404,19 +405,26 @@ class Pass:
         for entry in [e for e in waiting if e.reserved]:
             self.open_tasks(entry)
         left = [e for e in waiting if not e.reserved]
-        units, places = 0, count()
-        while left:
+        units = 0
+        for place in range(MOST_IN_TURN):
 
             def first(leaf: int) -> Entry | None:
                 return next((e for e in left if e.leaf == leaf), None)
 
-            shared = units < self.room.capacity[self.main]
-            entry = (shared and self.best(-1, first)) or left[0]
+            if not left or units >= self.room.capacity[self.main]:
+                break
+            entry = self.best(-1, first)
+            assert entry is not None
             left.remove(entry)
-            entry.place_open = next(places)
-            if not self.held_back(entry):
-                self.open_tasks(entry)
+            entry.place_open = place
+            self.open_if_free(entry)
             units += max(1, entry.need[self.main] * (entry.may_start - entry.starts))
+        for entry in left:
+            self.open_if_free(entry)
+
+    def open_if_free(self, entry: Entry) -> None:
+        if not self.held_back(entry):
+            self.open_tasks(entry)
 
     def open_tasks(self, entry: Entry) -> None:
         """Open what the limits bear."""
@@ -502,5 +510,5 @@ def order_out(made: Pass) -> list[int]:
         ahead[place:place] = own
     partial = [e for e in tried if e not in ahead and e.starts > 0]
     blocked = [e for e in tried if e not in ahead and e.starts == 0]
-    blocked.sort(key=lambda e: e.place_open)
+    blocked.sort(key=lambda e: (e.place_open < 0, e.place_open))
     return [e.row for e in ahead + partial + blocked]

@@ -490,6 +490,14 @@ def test_what_is_further_down_than_the_pool_is_large_goes_out_as_it_was_tried() 
     assert made.out == ["a1", "b1", "a2", "a3", "b2", "b3"]
 
 
+def test_what_is_further_down_than_slurm_looks_goes_out_as_it_was_tried() -> None:
+    quotas = {"a": Q(share=1000, held=1000), "b": Q(share=1000, held=1000)}
+    jobs = [job(f"{name}{number}", name, 1) for name in "ab" for number in range(600)]
+    out = one_kind(quotas, 0).decide(*jobs).out
+    assert out[:1024] == [f"{name}{number}" for number in range(512) for name in "ab"]
+    assert out[1024:] == [f"{name}{number}" for name in "ab" for number in range(512, 600)]
+
+
 def test_held_entries_have_no_rank() -> None:
     quotas = {"a": Q(share=9, held=4, limit=4), "b": Q(share=9, policy=FIFO)}
     made = one_kind(quotas, 1).decide(job("limit", "a", 1), job("head", "b", 2), job("behind", "b", 1))

@@ -14,7 +14,7 @@ import numpy as np
 
 from slurmfair.model import Coded, Ints, RunTable
 from slurmfair.slurm import parse
-from slurmfair.slurm.attributes import Record, coded, tres_text
+from slurmfair.slurm.attributes import Record, coded, text_of, tres_text
 
 if TYPE_CHECKING:
     from slurmfair.slurm._accounting import Accounting
@@ -173,7 +173,7 @@ def raw_runs(jobs: Sequence[Record]) -> RawRuns:
     numbers["db_index"] = [_signed(index) for index in numbers["db_index"]]
     numbers["state"] = [parse.state_number(str(job.state)) for job in jobs]
     numbers["array_task_id"] = [_int(job.array_task_id) if job.array_id else parse.NO_VAL for job in jobs]
-    texts = {name: [str(getattr(job, attribute) or "") for job in jobs] for name, attribute in TEXTS.items()}
+    texts = {name: [text_of(job, attribute) for job in jobs] for name, attribute in TEXTS.items()}
     texts["tres"] = [tres_text(job.allocated_tres) for job in jobs]
     return RawRuns({name: np.array(column, dtype=np.int64) for name, column in numbers.items()}, texts)
 

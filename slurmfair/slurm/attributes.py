@@ -67,8 +67,8 @@ def raw_jobs(jobs: Sequence[Record], read_s: int) -> RawJobs:
     numbers["shared"] = [EXCLUSIVE if job.resource_sharing == "NO" else 1 for job in jobs]
     numbers["cron"] = [int(bool(job.is_cronjob)) for job in jobs]
     numbers["dependent"] = [int(job.dependencies is not None) for job in jobs]
-    texts = {name: [_text(getattr(job, attribute)) for job in jobs] for name, attribute in TEXTS.items()}
-    reasons = [parse.split_reason(_text(job.state_reason)) for job in jobs]
+    texts = {name: [text_of(job, attribute) for job in jobs] for name, attribute in TEXTS.items()}
+    reasons = [parse.split_reason(text_of(job, "state_reason")) for job in jobs]
     texts["reason"] = [name for name, _ in reasons]
     texts["state_desc"] = [text for _, text in reasons]
     texts["tres_req_str"] = [tres_text(job.requested_tres) for job in jobs]
@@ -207,6 +207,14 @@ def _count(amount: object) -> object:
 def _number(value: object) -> int:
     """Return a number, 0 for none."""
     return int(value) if isinstance(value, int | float) else 0
+
+
+def text_of(record: Record, attribute: str) -> str:
+    """Return a text, "" for none; people may have written bytes in it that pyslurm cannot decode."""
+    try:
+        return _text(getattr(record, attribute))
+    except UnicodeDecodeError as err:
+        return err.object.decode("utf-8", "surrogateescape")
 
 
 def _text(value: object) -> str:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import random
 import shutil
 import time
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from slurmfair.config_file import parse_policy
 from slurmfair.history import Past
+from slurmfair.ledger import Ledger
 from slurmfair.matching import quota_arrays
 from slurmfair.state import State
 from slurmfair.usage import allocated
@@ -92,15 +95,41 @@ class Day:
         self.site.wait(lambda: not self.site.lab.job_ids(), "all jobs have ended", 120)
 
 
-def our_gpu_s(site: Site, folder: Path) -> dict[str, float]:
-    """Return the GPU-seconds of each leaf by the state file of a daemon that has stopped."""
+def our_ledger(site: Site, folder: Path) -> Ledger:
+    """Return what the state file of a daemon that has stopped tells."""
     copy = folder / "state.db"
     shutil.copy(site.lab.path(f"{STATE}/state.db"), copy)
+    return Past(State(copy)).pools["gpu"].ledger
+
+
+def our_gpu_s(ledger: Ledger) -> dict[str, float]:
+    """Return the GPU-seconds of each leaf."""
     pool = parse_policy(POLICY.replace("{interval}", "1s"), "test").pools[0]
-    ledger = Past(State(copy)).pools["gpu"].ledger
     quotas = quota_arrays(pool)
     found = allocated(ledger, quotas, 0, int(time.time()) + HOUR_S)
     return {path: float(found[row, 0]) for row, path in enumerate(quotas.path)}
+
+
+def differing(ledger: Ledger, runs: list[Booked]) -> list[str]:
+    """Return the runs that we and sacct tell differently, for whoever reads a failure."""
+    keys = np.concatenate([table.key for table in (ledger.open, ledger.recent, ledger.closed)])
+    rows = ledger.rows(np.unique(keys))
+    paused = Counter[int]()
+    columns = rows.pauses.key, rows.pauses.from_s, rows.pauses.to_s
+    for key, from_s, to_s in zip(*(column.tolist() for column in columns), strict=True):
+        paused[key] += to_s - from_s
+    ours = {
+        (job, start): end - start - paused[(job << 32) | start]
+        for job, start, end in zip(
+            rows.job_id.tolist(), rows.start_s.tolist(), rows.end_s.tolist(), strict=True
+        )
+    }
+    theirs = {(run.job_id, run.start_s): run.elapsed_s for run in runs if run.gpus}
+    return [
+        f"job {job} from {start}: {ours.get((job, start))} s, sacct {theirs.get((job, start))} s"
+        for job, start in sorted(ours.keys() | theirs.keys())
+        if ours.get((job, start), 0) != theirs.get((job, start), 0)
+    ]
 
 
 def reported(site: Site, runs: list[Booked]) -> dict[str, int]:
@@ -174,7 +203,9 @@ def test_gpu_seconds_equal_sacct_and_sreport_through_all_outages(site: Site, tmp
     states = {run.state.split()[0] for run in mine}
     assert {"COMPLETED", "CANCELLED", "REQUEUED"} <= states, states
     by_hand = gpu_s_by_account(runs)
-    ours = our_gpu_s(site, tmp_path)
+    ledger = our_ledger(site, tmp_path)
+    ours = our_gpu_s(ledger)
+    print("\n".join(differing(ledger, runs)))
     print(f"sacct {by_hand}, sreport {reported(site, runs)}, ours {ours}")
     assert {account: ours[path] for account, path in QUOTA_OF.items()} == {
         account: by_hand[account] for account in QUOTA_OF

@@ -243,6 +243,8 @@ def test_nothing_new_is_read_without_a_change_and_everything_after_one(lab: Lab,
 def test_texts_that_are_no_utf_8_neither_stop_the_reading_nor_get_lost(lab: Lab, edge: Agent) -> None:
     job_id = lab.sbatch("-H", "--job-name=n\udcff", "--comment=c\udcfe\udcff é", user="ann")
     lab.run(["scontrol", "update", f"jobid={job_id}", "admincomment=a\udcff b"])
+    with Agent(lab, own_edge=False) as second_best:
+        assert second_best.job(job_id)["admin_comment"] == "a\udcff b"
     job = edge.job(job_id)
     assert (job["name"], job["comment"]) == ("n\ufffd", "c\ufffd\ufffd é")
     assert job["admin_comment"] == "a\udcff b"
