@@ -59,15 +59,13 @@ def test_a_job_that_counts_as_fitting_and_does_not_start_is_a_blocked_head_after
 
 def test_an_array_in_a_fifo_quota_is_one_head_until_its_last_task_has_started(site: Site) -> None:
     site.write_policy(POLICY)
-    filler = site.submit_many(
-        [["--gpus=8", f"--nodelist={node}"] for node in ("gpu01", "gpu02", "gpu03")], "eve"
-    )
-    site.wait(lambda: len(site.running(filler)) == 3, "one node is left")
+    wall = site.wall()
     site.start()
     array = site.submit("--gpus=4", "-N1", "--array=0-4")
     behind = site.submit("--gpus=1")
-    site.wait(lambda: len(site.array_tasks(array)) == 2, "two tasks fit")
     site.wait(lambda: site.held_by_us([behind]) == [behind], "the next job waits for the whole array")
+    site.end(wall[-1])
+    site.wait(lambda: len(site.array_tasks(array)) == 2, "two tasks fit")
     first = site.array_tasks(array)
     site.end(*first)
     site.wait(lambda: len(set(site.array_tasks(array)) - set(first)) == 2, "two more")

@@ -27,7 +27,7 @@ WHOLE_NODE = ("--gpus=8", "-N1")
 def held_queue(site: Site) -> tuple[list[int], list[int], list[int]]:
     """Start the daemon on a full cluster; return jobs that we hold, that stay closed, and that others hold."""
     site.write_policy(POLICY)
-    site.submit_many([WHOLE_NODE] * 4, user="cid")
+    site.wall()
     site.start()
     heads = [site.submit(*WHOLE_NODE, user=user) for user in ("ann", "eve")]
     ours = site.submit_many([["--gpus=1"]] * 3, user="ann")

@@ -66,8 +66,11 @@ def test_a_job_that_can_never_fit_is_cancelled_where_the_policy_says_so(site: Si
     """Of an array the tasks that wait; those that run go on."""
     cancels = POLICY.replace("policy: {policy}}}", "policy: {policy}, on_never_fit: cancel}}")
     site.write_policy(cancels.format(limit=8, policy="fifo"))
+    wall = site.wall()
     site.start()
     array = site.submit("--gpus=4", "-N1", "--array=0-4")
+    site.wait(lambda: site.lab.show_job(array).get("ArrayTaskThrottle") == "2", "two tasks may start")
+    site.end(*wall)
     site.wait(lambda: len(site.array_tasks(array)) == 2, "as many tasks as the limit bears")
     fits, large = site.submit_many([["--gpus=2", "-N1"], ["--gpus=12", "-N2"]])
     site.wait(lambda: site.states([large]) == ["CANCELLED"], "larger than the limit")
