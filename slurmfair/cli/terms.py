@@ -26,6 +26,7 @@ class Asked:
     environment: Mapping[str, str] = field(default_factory=dict)
     terminal: bool = False
     width: int = 0  # columns of the terminal, 0 for none
+    network: str = ""  # how the reporter answers the network, "" where it does not
 
     @property
     def colour(self) -> bool:
