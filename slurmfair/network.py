@@ -22,7 +22,7 @@ from slurmfair.desk import Desk
 from slurmfair.doors import BACKLOG, LONGEST_REQUEST, Door
 from slurmfair.errors import MungeUnavailable, NotAuthentic
 from slurmfair.munge import Munge as RealMunge
-from slurmfair.sealed import PART, REFUSED, opened_request, sealed_part
+from slurmfair.sealed import BEGIN, PART, REFUSED, opened_request, sealed_part
 
 if TYPE_CHECKING:
     from slurmfair.sealed import Munge
@@ -31,6 +31,7 @@ STRANGER = -1  # uid of a client whose credential was not opened yet
 MUNGE_TIMEOUT_S = 5.0
 MOST_THREADS = 8
 LOOK_S = 1.0  # how often the daemon's word about where to listen is looked at
+NO_CREDENTIAL = "not a munge credential; ask with sfprio, sfshare or slurmfair of this release"
 CANNOT = "cannot listen on"
 T = TypeVar("T")
 
@@ -93,6 +94,8 @@ class Clerk:
 async def answer(desk: Desk, clerk: Clerk, line: bytes, guest: Guest) -> AsyncIterator[bytes]:
     """Yield the lines of an answer: credentials for the asking user alone, or why there is none, in clear."""
     try:
+        if not line.startswith(BEGIN):  # not worth munge's time
+            raise NotAuthentic(NO_CREDENTIAL)
         request, uid, mark = await clerk.have(lambda munge: opened_request(munge, line))
         guest.uid = uid
         number = 0

@@ -65,7 +65,7 @@ class Server:
             return {0}
 
 
-def named_server(variable: str, path: str = FILE) -> Server | None:
+def named_server(variable: str, path: str) -> Server | None:
     """Return the server that a variable of the environment names, else the file's first line, None if neither does.
 
     Raises:
@@ -90,7 +90,7 @@ def answered(request: bytes, missing: str) -> BinaryIO:
     Raises:
         DaemonUnreachable: there is no server, it does not answer, or its answer is not authentic.
     """
-    server = named_server(os.environ.get(VARIABLE, ""))
+    server = named_server(os.environ.get(VARIABLE, ""), FILE)
     if server is None:
         raise DaemonUnreachable(
             f"{missing}: nobody answers: there is no such socket here, and no server is named; on a login node {FORM}; "
@@ -160,7 +160,7 @@ def _lines(server: Server, credential: bytes) -> Iterator[bytes]:
 def _refusal(line: bytes) -> str:
     """Return what somebody said in clear."""
     if line.startswith(REFUSED):
-        return f"refused: {printable(line.removeprefix(REFUSED).decode('utf-8', 'replace').strip())}"
+        return f"refused; the server says: {printable(line.removeprefix(REFUSED).decode('utf-8', 'replace').strip())}"
     return "does not speak as slurmfair does; see which port reports.listen of the policy file names"
 
 
