@@ -135,4 +135,8 @@ PATTERN = Kind("a regular expression with one group", _read_pattern, in_quotes)
 MOMENT = Kind("a date or time, UTC unless it says otherwise", _read_moment, _show_moment)
 ZONE = Kind("a time zone, as `Europe/Berlin`", _read_zone, str)
 CRON = Kind("a cron line, as `0 0 * * 1`", _read_cron, in_quotes)
-ADDRESS = Kind("`off`, or HOST:PORT (IPv6 in quotes: `'[::]:6830'`)", _read_address, lambda address: in_quotes(address) if address else "off")
+ADDRESS = Kind(
+    "`off`, or HOST:PORT (IPv6 in quotes: `'[::]:6830'`)",
+    _read_address,
+    lambda address: in_quotes(address) if address else "off",
+)

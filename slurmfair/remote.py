@@ -12,7 +12,6 @@ from io import BytesIO
 from time import sleep
 
 from slurmfair.address import host_and_port
-from slurmfair.cli.text import printable
 from slurmfair.errors import DaemonUnreachable, MungeUnavailable, NotAuthentic
 from slurmfair.munge import Munge as RealMunge
 from slurmfair.sealed import (
@@ -49,9 +48,7 @@ class Server:
         try:
             self.host, self.port = host_and_port(address)
         except ValueError as err:
-            raise DaemonUnreachable(
-                f"{source}: {printable(text[:80])!r} names no server ({err}); {FORM}"
-            ) from err
+            raise DaemonUnreachable(f"{source}: {text[:80]!r} names no server ({err}); {FORM}") from err
         self.account = account or ACCOUNT
         self.name = f"{address} (from {source})"
 
@@ -160,6 +157,8 @@ def _lines(server: Server, credential: bytes) -> Iterator[bytes]:
 def _refusal(line: bytes) -> str:
     """Return what somebody said in clear."""
     if line.startswith(REFUSED):
+        from slurmfair.cli.text import printable
+
         return f"refused; the server says: {printable(line.removeprefix(REFUSED).decode('utf-8', 'replace').strip())}"
     return "does not speak as slurmfair does; see which port reports.listen of the policy file names"
 

@@ -116,6 +116,10 @@ class Say(argparse.Action):
 
 
 VERSION = f"slurmfair {__version__}\n"
+ELSEWHERE = (
+    "On a host without the daemon's socket the server is asked that SLURMFAIR_SERVER or /etc/slurmfair/server "
+    "names: HOST:PORT; see LOGIN NODES in slurmfair(1)."
+)
 
 
 def split(text: str) -> list[str]:
