@@ -600,7 +600,7 @@ cdef class Walk:
         return 0
 
     cdef int line_up(self) except -1 nogil:
-        """Make the line of each leaf anew: who failed for want of room and reserved nothing, in order of attempts."""
+        """Line up, in order of attempts, who failed in each leaf for want of room and reserved nothing."""
         cdef Py_ssize_t i, leaf
         cdef int64_t row, begin = 0
         self.stop[:] = 0

@@ -56,6 +56,7 @@ def pending(place: Ints) -> Pending:
     return Pending(
         job_id=np.arange(1, n + 1),
         place=place,
+        unwanted=none,
         held=none,
         gated=none,
         pinned=none,

@@ -91,7 +91,7 @@ class QueuePolicy:
     aging_cap: int = 6
     aging_mode: Literal["step", "linear"] = "step"
     starvation_guard_s: float = 0.0
-    on_never_fit: Literal["park", "block"] = "park"
+    on_never_fit: Literal["park", "block", "cancel"] = "park"
     fifo_scope: Literal["quota", "gres_type"] = "quota"
 
 

@@ -333,6 +333,7 @@ def _pending(
     return Pending(
         job_id=jobs.job_id[rows],
         place=place[entry_of],
+        unwanted=_unwanted(found, decision)[entry_of],
         held=standing == Standing.HELD,
         gated=standing == Standing.GATED,
         pinned=unpin,
@@ -343,6 +344,12 @@ def _pending(
         throttle=wanted_throttle(jobs, throttles, rows, snapshot.tasks[rows], decision.may_start[entry_of]),
         own_throttle=throttles.own[rows],
     )
+
+
+def _unwanted(found: PoolSnapshot, decision: Decision) -> Bools:
+    """Return which entries can never fit and shall be cancelled for it (`on_never_fit`), shape (n_entries,)."""
+    cancels = np.array([quota.policy.on_never_fit == "cancel" for quota in found.pool.quotas], np.bool_)
+    return (decision.outcome == Outcome.PARKED) & cancels[found.entries.leaf]
 
 
 def _clock_warnings(last_cycle_s: int | None, now_s: int) -> list[str]:

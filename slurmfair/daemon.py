@@ -307,7 +307,8 @@ def opened(options: Options, connect: Callable[[Config], Cluster]) -> Iterator[D
 
 def what_of(change: Change) -> str:
     """Return a change in a few words, such as "release + rank 5000"."""
-    words = [word for word, asked in (("hold", change.hold), ("release", change.release)) if asked]
+    flags = (("cancel", change.cancel), ("hold", change.hold), ("release", change.release))
+    words = [word for word, asked in flags if asked]
     if change.rank is not None:
         words.append(f"rank {change.rank}")
     return " + ".join(words) or "retag"

@@ -208,7 +208,9 @@ class Decision:
     outcome: Bytes  # Outcome
     starts: Ints  # tasks admitted
     attempt: Ints  # when it was tried in the pass, an array for the last time; -1 for never
-    place_open: Ints  # place among those that wait for room, as equal quotas share what becomes free; -1 for others
+    place_open: (
+        Ints  # place among those that wait for room, as equal quotas share what becomes free; -1 for others
+    )
     blocker: Ints  # row of the entry it stands behind, -1 for none
     reserved: Bools
     effective: Floats  # effective priority
@@ -228,7 +230,7 @@ class Decision:
 class Change:
     """One write to one job record. A hold with its tag, and a release with rank and tag, are one request each.
 
-    `rank` is the site factor, or the priority under `channel: priority`. `tag` is the whole admin comment to
+    `cancel` ends what of the job waits, of an array the tasks that have not started; nothing else goes with it. `rank` is the site factor, or the priority under `channel: priority`. `tag` is the whole admin comment to
     write (see slurm.parse.with_tag), None to leave it. `throttle` is how many tasks of an array may run at once,
     0 for no bound, None to leave it.
     """
@@ -239,6 +241,7 @@ class Change:
     rank: int | None = None
     tag: str | None = None
     throttle: int | None = None
+    cancel: bool = False
     why: str = ""
 
 

@@ -31,6 +31,7 @@ class Kind(IntEnum):
     PROMOTE = 4
     TAKE_OVER = 5  # held by the gate, and must wait: the user's hold becomes ours
     THROTTLE = 6  # may start, and another number of its tasks may run at once
+    CANCEL = 7  # can never start, and its quota's policy wants it gone
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ class Pending:
 
     job_id: Ints
     place: Ints  # 0-based place in the outgoing order, -1 for a record that must be held
+    unwanted: Bools  # to be cancelled: a job that can never fit, where the policy says so
     held: Bools  # by us
     gated: Bools  # held by our gate
     pinned: Bools  # has a priority that is not the sum of its factors (`ranks.looks_pinned`)
@@ -148,6 +150,7 @@ def _kinds(pending: Pending, wanted: Ints) -> Bytes:
     kind[must_wait] = Kind.HOLD
     kind[must_wait & pending.gated] = Kind.TAKE_OVER
     kind[must_wait & pending.held] = Kind.NOTHING
+    kind[must_wait & pending.held & pending.unwanted] = Kind.CANCEL  # seen in two cycles: held in the first
     return kind
 
 
@@ -156,8 +159,8 @@ def _in_order_of_writing(pending: Pending, kind: Bytes, write_budget: int) -> tu
 
     First what lowers: holds, those that stand highest first, bounds on arrays, then demotions from the
     worst place up. Then what raises, from the best place down. Each of the two gets half of the budget if
-    it needs it, so that a flood of holds does not keep jobs from starting. Gated records cannot start:
-    they come last. A record whose place rises and that gets another bound is written twice.
+    it needs it, so that a flood of holds does not keep jobs from starting. Gated records and those to be
+    cancelled cannot start: they come last. A record whose place rises and that gets another bound is written twice.
     """
     holds = np.flatnonzero(kind == Kind.HOLD)
     holds = holds[np.lexsort((pending.job_id[holds], -pending.priority[holds]))]
@@ -167,13 +170,13 @@ def _in_order_of_writing(pending: Pending, kind: Bytes, write_budget: int) -> tu
     demotions = demotions[np.lexsort((pending.job_id[demotions], -pending.place[demotions]))]
     raises = np.flatnonzero((kind == Kind.RELEASE) | (kind == Kind.PROMOTE))
     raises = raises[np.lexsort((pending.job_id[raises], pending.place[raises]))]
-    taken_over = np.flatnonzero(kind == Kind.TAKE_OVER)
+    closed = np.flatnonzero((kind == Kind.TAKE_OVER) | (kind == Kind.CANCEL))
     lowers = np.concatenate((holds, bounds, demotions))
-    all_rows = len(lowers) + len(raises) + len(taken_over)
+    all_rows = len(lowers) + len(raises) + len(closed)
     lowers = lowers[: max(write_budget - len(raises), (write_budget + 1) // 2)]
     raises = raises[: write_budget - len(lowers)]
-    taken_over = taken_over[: write_budget - len(lowers) - len(raises)]
-    rows = np.concatenate((lowers, raises, taken_over))
+    closed = closed[: write_budget - len(lowers) - len(raises)]
+    rows = np.concatenate((lowers, raises, closed))
     kinds = kind[rows]
     kinds[len(holds) : min(len(holds) + len(bounds), len(lowers))] = Kind.THROTTLE
     return rows, kinds, all_rows - len(rows)
@@ -198,6 +201,8 @@ def _changes(pending: Pending, rows: Ints, kinds: Bytes, wanted: Ints) -> tuple[
 
 def _change(kind: int, job_id: int, place: int, pinned: bool, rank: int | None, text: str) -> Change:
     """Return the write of one record; `rank` is None where it stays."""
+    if kind == Kind.CANCEL:
+        return Change(job_id, cancel=True, why="can never start as it is, and on_never_fit is cancel")
     if place < 0:
         why = "must wait" if kind == Kind.HOLD else "must wait; was held by the gate"
         return Change(job_id, hold=True, tag=with_tag(text, Tag.HOLD), why=why)
@@ -213,7 +218,7 @@ def _change(kind: int, job_id: int, place: int, pinned: bool, rank: int | None, 
 
 def _bounded(change: Change, kind: int, text: str, throttle: int, own: int) -> Change:
     """Return the change with the bound on an array's tasks, where it gets another one in this write."""
-    if throttle == LEAVE or kind == Kind.PROMOTE:
+    if throttle == LEAVE or kind in (Kind.PROMOTE, Kind.CANCEL):
         return change
     tag = text_with_throttle(text if change.tag is None else change.tag, throttle, own)
     why = "with its own throttle" if throttle == own else f"{throttle} tasks at once"

@@ -220,6 +220,17 @@ def parked_by_a_limit() -> Situation:
 
 
 @situation
+def parked_until_it_is_cancelled() -> Situation:
+    small = quota("vision", limit=8.0, pending=1, policy_settings=settings(on_never_fit="cancel"))
+    return Situation(
+        _told(
+            job(7, gpus=16, nodes=2, outcome=Outcome.PARKED, standing=Standing.HELD, position=0),
+            quotas=[small],
+        )
+    )
+
+
+@situation
 def parked_by_the_size_of_the_pool() -> Situation:
     return Situation(
         _told(job(7, gpus=64, nodes=8, outcome=Outcome.PARKED, standing=Standing.HELD, position=0))

@@ -65,7 +65,7 @@ policies = st.builds(
     aging_cap=st.sampled_from([6, 5, 9]),
     aging_mode=st.sampled_from(["step", "step", "linear"]),
     starvation_guard_s=st.sampled_from([0.0, 0.0, 100.0]),
-    on_never_fit=st.sampled_from(["park", "block"]),
+    on_never_fit=st.sampled_from(["park", "block", "cancel"]),
     fifo_scope=st.sampled_from(["quota", "quota", "gres_type"]),
 )
 

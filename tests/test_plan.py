@@ -32,6 +32,7 @@ class Record:
     throttle: int = LEAVE  # to be written
     own_throttle: int = 0
     bound: int = 0  # as Slurm has it
+    unwanted: bool = False
 
     @property
     def priority(self) -> int:
@@ -51,6 +52,7 @@ def pending(records: list[Record]) -> Pending:
     return Pending(
         job_id=numbers("job_id"),
         place=numbers("place"),
+        unwanted=numbers("unwanted").astype(bool),
         held=numbers("held").astype(bool),
         gated=numbers("gated").astype(bool),
         pinned=numbers("pinned") > 0,
@@ -128,6 +130,23 @@ def test_a_job_that_must_wait_is_held_and_tagged_in_one_write() -> None:
 def test_a_gated_job_that_must_wait_becomes_our_hold() -> None:
     (change,) = plan([Record(7, -1, gated=True, text="slurmfair:gate")]).changes
     assert (change.hold, change.release, change.rank, change.tag) == (True, False, None, "slurmfair:hold")
+
+
+def test_what_is_to_be_cancelled_is_held_first_and_cancelled_when_seen_again_after_all_other_writes() -> None:
+    records = [Record(7, -1, unwanted=True), Record(8, -1, gated=True, unwanted=True), Record(9, 0)]
+    first = plan(records)
+    assert [(change.job_id, change.cancel) for change in first.changes] == [
+        (7, False),
+        (9, False),
+        (8, False),
+    ]
+    after = plan([*applied(records, first.changes), Record(10, 1, rank=1)])
+    assert [change for change in after.changes if change.job_id < 9] == [
+        Change(7, cancel=True, why="can never start as it is, and on_never_fit is cancel"),
+        Change(8, cancel=True, why="can never start as it is, and on_never_fit is cancel"),
+    ]
+    assert after.changes[0].job_id == 10
+    assert after.counts["cancel"] == 2
 
 
 def test_a_job_already_held_by_us_that_must_wait_is_left_alone() -> None:
@@ -210,7 +229,7 @@ def test_lowering_goes_first_from_the_worst_place_up_then_raising_from_the_best_
     result = plan(records)
     assert [c.job_id for c in result.changes] == [8, 5, 4, 6, 9]
     counts = {"hold": 1, "demote": 2, "release": 1, "promote": 0, "take_over": 1, "throttle": 0}
-    assert result.counts == counts
+    assert result.counts == counts | {"cancel": 0}
 
 
 def test_jobs_nearest_to_a_start_are_held_first() -> None:

@@ -251,3 +251,22 @@ def test_an_array_never_passes_its_quotas_limit_between_two_cycles(channel: str)
     assert len(started(sim)) == 51
     assert {change.job_id for change in sim.writes} == {array, other}
     assert set(bounds) == {20}, "the user's own bound, at the end"
+
+
+def test_what_can_never_fit_is_cancelled_where_the_policy_says_so_and_running_tasks_of_it_go_on() -> None:
+    sim = lab()
+    daemon = Daemon(sim, "fifo")
+    text = POLICY.format(policy="fifo, on_never_fit: cancel", channel="site_factor")
+    daemon.config = parse_policy(text, "test")
+    array = submit(sim, gpus=4, array=tuple(range(20)), duration_s=HOUR_S)
+    small = submit(sim, gpus=2, duration_s=HOUR_S)
+    daemon.run(60)
+    tasks = [job for job in sim.ctl.jobs.values() if job.array_id == array]
+    n_running = sum(job.base == BaseState.RUNNING for job in tasks)
+    assert 0 < n_running < 20
+    daemon.config = parse_policy(text.replace("deserved: 16", "deserved: 2, limit: 2"), "test")
+    daemon.run(30)
+    tasks = [job for job in sim.ctl.jobs.values() if job.array_id == array]
+    assert sum(job.base == BaseState.RUNNING for job in tasks) == n_running
+    assert sum(job.waits for job in tasks) == 0
+    assert sim.ctl.jobs[small].waits, "it fits the limit"

@@ -24,6 +24,8 @@ NOT_GIVEN = 4294967294
         (Change(1, rank=0), "site_factor", [Request(None, 0, None)]),
         (Change(1, tag="t"), "site_factor", [Request(None, None, "t")]),
         (Change(1), "site_factor", []),
+        (Change(1, cancel=True), "site_factor", [Request(cancel=True)]),
+        (Change(1, cancel=True), "priority", [Request(cancel=True)]),
         (Change(1, hold=True, rank=9, tag="t"), "priority", [Request(0, None, "t")]),
         (Change(1, release=True, rank=9, tag="t"), "priority", [Request(RELEASE, None, "t"), Request(9)]),
         (Change(1, release=True, tag="t"), "priority", [Request(RELEASE, None, "t")]),

@@ -148,6 +148,12 @@ def parked(case: Case) -> Iterator[Sentence]:
         "No nodes of its pool can ever hold it as it asks: the number, the type or the size of the nodes does not suffice."
     ]:
         yield Sentence(Kind.WHY, f"It can never start as it is. {text}")
+    if case.settings["on_never_fit"] == "cancel":
+        yield Sentence(
+            Kind.NEEDED,
+            "Its quota has such jobs cancelled (on_never_fit): so will it be, with the next cycles.",
+        )
+        return
     yield Sentence(
         Kind.NEEDED,
         "It is parked: it keeps its priority and time, stops nobody, and returns to its place once it can fit.",

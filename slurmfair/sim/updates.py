@@ -8,6 +8,7 @@ from slurmfair.sim.controller import Controller
 from slurmfair.sim.job import Job
 from slurmfair.sim.waiting import OBSTACLES, computed
 from slurmfair.slurm.faults import ACCESS_DENIED, CRON_JOB, HELD, NOT_PERSISTENT
+from slurmfair.slurm.parse import BaseState
 from slurmfair.slurm.requests import HOLD, RELEASE, Request
 
 Level = Literal["None", "Operator", "Administrator"]
@@ -22,6 +23,10 @@ def update(ctl: Controller, job_id: int, request: Request, level: Level = "Admin
     if error := refusal(ctl, job_id):
         return error
     job = ctl.jobs[job_id]
+    if request.cancel:
+        if job.waits:
+            ctl.finish(job, BaseState.CANCELLED)
+        return 0
     if request.admin_comment is not None and level != "Administrator":
         return ACCESS_DENIED  # comes first, so nothing of the request is applied
     if level == "None":

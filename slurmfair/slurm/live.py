@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import os
 import pwd
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -16,10 +17,12 @@ from types import ModuleType
 from slurmfair.errors import SlurmRefused
 from slurmfair.model import Change, Reading, RunTable
 from slurmfair.slurm import accounting, attributes, faults, tables
-from slurmfair.slurm.cluster import Answer
+from slurmfair.slurm.cluster import Answer, Result
 from slurmfair.slurm.edge import Edge, NodeEdge, OwnEdge, OwnNodes, PyslurmEdge, PyslurmNodes
 from slurmfair.slurm.requests import Channel, requests_of
 from slurmfair.slurm.settings import Settings
+
+CANCEL_S = 10  # how long Slurm's own command may take
 
 
 class LiveCluster:
@@ -59,6 +62,8 @@ class LiveCluster:
         started_s = time.perf_counter()
         error = sent = 0
         for request in requests_of(change, self._channel):
+            if request.cancel:
+                return cancel_waiting(change.job_id)
             error = self._edge.update(change.job_id, request)
             sent += 1
             if error:
@@ -112,6 +117,26 @@ class LiveCluster:
         except OSError as err:
             number = faults.ANY_ERROR if err.errno is None else err.errno
             raise faults.fault(number, err.strerror or str(err), doing, own_account()) from err
+
+
+def cancel_waiting(job_id: int) -> Answer:
+    """Cancel what of a job waits. Slurm's own command does: a signal to an array's number would end running tasks too.
+
+    slurmctld itself looks for waiting tasks (`--ctld`), and the command succeeds when there are none left.
+    """
+    started_s = time.perf_counter()
+    argv = ["scancel", "--ctld", "--quiet", "--state=PENDING", str(job_id)]
+    try:
+        done = subprocess.run(
+            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=CANCEL_S, check=False
+        )
+        failed = done.stderr.strip() if done.returncode else ""
+    except (OSError, subprocess.TimeoutExpired) as err:
+        failed = str(err)
+    result = Result.SKIP if failed else Result.OK
+    return Answer(
+        result, time.perf_counter() - started_s, error=faults.ANY_ERROR if failed else 0, message=failed
+    )
 
 
 def load_pyslurm() -> ModuleType:

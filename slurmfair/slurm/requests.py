@@ -15,18 +15,21 @@ SMALLEST_FACTOR, LARGEST_FACTOR = -100_000_000, 2_147_483_645
 
 
 class Request(NamedTuple):
-    """One update of one job record; None leaves a field as it is."""
+    """One update of one job record; None leaves a field as it is. Or, alone, its cancellation."""
 
     priority: int | None = None
     site_factor: int | None = None
     admin_comment: str | None = None
     array_tasks: int | None = None
+    cancel: Literal[True] | None = None
 
 
 def requests_of(change: Change, channel: Channel) -> tuple[Request, ...]:
     """Return the requests, in order: one, but two for a release with a pinned priority (SLURM.md 2.2)."""
     if change.hold and change.release:
         raise ValueError(f"job {change.job_id}: a change cannot hold and release")
+    if change.cancel:
+        return (Request(cancel=True),)
     flag = HOLD if change.hold else RELEASE if change.release else None
     if channel == "site_factor":
         return _given(Request(flag, _factor(change), change.tag, change.throttle))
