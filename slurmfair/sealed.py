@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 BEGIN = b"MUNGE:"
 REFUSED = b"REFUSED "  # begins a line in clear: why there is no answer
-PART = 128 * 1024  # bytes of an answer in one credential: munged seals and opens them in a millisecond
+PART = 64 * 1024  # bytes of an answer in one credential: munged seals or opens it in less than a millisecond
 LONGEST_LINE = 2 * PART  # a credential is a third longer than what it carries
 ASK, TELL = b"slurmfair-ask-1", b"slurmfair-tell-1"
 MORE, LAST = b"more", b"last"

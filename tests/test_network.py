@@ -6,6 +6,7 @@ import asyncio
 import json
 import math
 import os
+import resource
 import socket
 import threading
 import time
@@ -403,12 +404,37 @@ def test_a_reporter_listens_where_the_daemon_says_and_a_crowd_there_takes_no_roo
         until_s = time.monotonic() + 20
         while "listens on" not in sfprio_status(reporter.paths):
             assert time.monotonic() < until_s
-        for _ in range(800):
-            stack.enter_context(here.connected())
+        before = reporter.descriptors()
+        for _ in range(many_descriptors(stack)):
+            sock = stack.enter_context(socket.socket())
+            sock.setblocking(False)
+            sock.connect_ex(
+                ("127.0.0.1", port)
+            )  # the kernel turns away whom the listen queue has no place for
         began_s = time.monotonic()
         assert sfprio(reporter, "-ho%i").stdout == "3\n4\n"
         assert time.monotonic() - began_s < 3
         assert here.said(ALL_JOBS).startswith(b"REFUSED not a munge credential")
+        assert time.monotonic() - began_s < 15
+        assert reporter.descriptors() < before + 1200
+
+
+def many_descriptors(stack: ExitStack) -> int:
+    """Return how many connections may be opened, 10,000 at most, until the stack ends."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = min(hard, 12_000) if hard != resource.RLIM_INFINITY else 12_000
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+    return min(10_000, wanted - 500)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])
+def test_an_address_of_either_kind_is_listened_on(host: str) -> None:
+    if host == "[::1]" and not Path("/proc/net/if_inet6").exists():
+        pytest.skip("this host has no IPv6")
+    server = Server(f"{host}:{free_port()}", "test")
+    with network.bound(f"{host}:{server.port}"):
+        socket.create_connection((server.host, server.port), 10).close()
 
 
 def sfprio_status(paths: Paths) -> str:
