@@ -1,5 +1,7 @@
 """Asks the reporter over the local socket: what sfprio, sfshare and slurmfair are on the user's side.
 
+Where there is no socket, as on login nodes, remote.py asks the server that is named.
+
 A command is sent as it was typed and comes back as text, because starting Python costs more than the
 answer: no argparse, no json, no numpy here, only modules that are built into Python.
 """
@@ -74,7 +76,7 @@ def socket_path() -> str:
 def _printed(request: bytes) -> int | None:
     """Copy an answer's frames to stdout and stderr; return the exit status, None if there was no answer."""
     begun = False
-    with connected(socket_path(), request) as stream:
+    with opened(socket_path(), request) as stream:
         while frame := next_frame(stream):
             kind, size, body = frame
             if kind == b"x":
@@ -105,11 +107,26 @@ def next_frame(stream: BinaryIO) -> tuple[bytes, int, bytes] | None:
     return (kind, size, body) if kind == b"x" or len(body) == size else None
 
 
-def connected(path: str, request: bytes) -> BinaryIO:
-    """Return the answer to a request as a file to read from.
+def opened(path: str, request: bytes) -> BinaryIO:
+    """Return the answer to a request as a file to read from: by the local socket where it is, else from a server.
 
     Raises:
         DaemonUnreachable: nobody listens, or it takes longer than TIMEOUT_S.
+    """
+    try:
+        return connected(path, request)
+    except (FileNotFoundError, NotADirectoryError):
+        from slurmfair.remote import answered
+
+        return answered(request, path)
+
+
+def connected(path: str, request: bytes) -> BinaryIO:
+    """Return the answer of the reporter behind a local socket.
+
+    Raises:
+        DaemonUnreachable: nobody listens, or it takes longer than TIMEOUT_S.
+        FileNotFoundError, NotADirectoryError: there is no socket.
     """
     sock = socket(AF_UNIX, SOCK_STREAM)
     limit = TIMEOUT_S.to_bytes(8, sys.byteorder) + bytes(8)
@@ -121,6 +138,9 @@ def connected(path: str, request: bytes) -> BinaryIO:
         sock.shutdown(SHUT_WR)
     except BrokenPipeError:
         pass  # cut off while we asked; there may be an answer that says why
+    except (FileNotFoundError, NotADirectoryError):
+        sock.close()
+        raise
     except OSError as err:
         sock.close()
         raise DaemonUnreachable(
@@ -160,7 +180,7 @@ def ask(paths: Paths, report: str, **request: Any) -> dict[str, Any]:
 
     line = json.dumps({"report": report, **request}).encode() + b"\n"
     try:
-        with connected(str(paths.socket), line) as stream:
+        with opened(str(paths.socket), line) as stream:
             text = stream.read()
     except OSError as err:
         raise DaemonUnreachable(f"{paths.socket}: no answer ({err.strerror or err}); try again") from err

@@ -26,6 +26,13 @@ class Ranks:
 
 
 @dataclass(frozen=True, slots=True)
+class Reports:
+    """Where reports are answered besides the local socket."""
+
+    listen: str = ""  # HOST:PORT, "" for nowhere
+
+
+@dataclass(frozen=True, slots=True)
 class JobPriority:
     """Where a job's priority 1 to 9 comes from; the first of `sources` that gives a number wins."""
 
@@ -137,6 +144,7 @@ class Config:
     cycle: Cycle
     ranks: Ranks
     job_priority: JobPriority
+    reports: Reports = Reports()
     fail_open_after_s: float = 900.0
     source: str = ""
     warnings: tuple[str, ...] = ()

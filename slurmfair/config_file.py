@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from slurmfair import yaml_lines as yl
-from slurmfair.config import Config, Cycle, FairShare, JobPriority, Ranks, Window
+from slurmfair.config import Config, Cycle, FairShare, JobPriority, Ranks, Reports, Window
 from slurmfair.config_kinds import Mistake, Spot, scalar_text
 from slurmfair.config_quotas import Tree, read_quotas
 from slurmfair.config_schema import (
@@ -22,6 +22,7 @@ from slurmfair.config_schema import (
     POOL_ROWS,
     QUOTA,
     RANKS_ROWS,
+    REPORTS_ROWS,
     TOP_ROWS,
     WINDOW_ROWS,
 )
@@ -75,6 +76,7 @@ def _read_top(root: yl.Node, spot: Spot) -> Config:
     cycle = read_section(found.get("cycle", nothing), CYCLE_ROWS, spot / "cycle")
     ranks = read_section(found.get("ranks", nothing), RANKS_ROWS, spot / "ranks")
     job_priority = read_section(found.get("job_priority", nothing), JOB_PRIORITY_ROWS, spot / "job_priority")
+    reports = read_section(found.get("reports", nothing), REPORTS_ROWS, spot / "reports")
     trees = _read_pools(found["pools"], spot / "pools") if "pools" in found else []
     for tree in trees:
         _warn_fast_decay(tree, fill(Cycle(), CYCLE_ROWS, cycle).interval_s)
@@ -87,6 +89,7 @@ def _read_top(root: yl.Node, spot: Spot) -> Config:
         cycle=fill(Cycle(), CYCLE_ROWS, cycle),
         ranks=fill(Ranks(), RANKS_ROWS, ranks),
         job_priority=fill(JobPriority(qos={}), JOB_PRIORITY_ROWS, job_priority),
+        reports=fill(Reports(), REPORTS_ROWS, reports),
     )
     return fill(config, TOP_ROWS, values)
 

@@ -15,7 +15,7 @@ from slurmfair.config import (
     Quota,
 )
 from slurmfair.config_kinds import LEVEL, TRUTH, Kind, choice, duration, nodes, number, several, whole
-from slurmfair.config_words import CRON, LEVELS, MOMENT, NAMES, PATTERN, ZONE
+from slurmfair.config_words import ADDRESS, CRON, LEVELS, MOMENT, NAMES, PATTERN, ZONE
 from slurmfair.model import RESOURCES
 
 HIGHEST_RANK = 2_147_483_645  # the largest site_factor that Slurm took (SLURM.md 7)
@@ -64,6 +64,9 @@ JOB_PRIORITY_ROWS = (
     Row("accounts", "accounts", LEVELS, "job priority by account"),
     Row("default", "default", LEVEL, "job priority where no source gives a number"),
     Row("sources", "sources", several("sources", ("qos", "comment", "nice", "accounts")), "the order in which sources are asked; the first that gives a number wins"),
+)
+REPORTS_ROWS = (
+    Row("listen", "listen", ADDRESS, "where login nodes may ask for reports, by munge; the local socket is always there", without="`off`"),
 )
 WINDOW_ROWS = (
     Row("window.type", "type", choice("sliding", "tumbling", "cron"), "which part of the past counts", ("windowType",)),
@@ -127,6 +130,7 @@ TOP_ROWS = (
     Row("cycle", "", nodes("a mapping"), "the daemon's rhythm", without="as below"),
     Row("ranks", "", nodes("a mapping"), "the numbers written to Slurm", without="as below"),
     Row("job_priority", "", nodes("a mapping"), "where a job's priority 1 to 9 comes from", without="as below"),
+    Row("reports", "", nodes("a mapping"), "where reports are answered", without="as below"),
     Row("unmatched", "", nodes("`leave`, or the path of a quota"), "what becomes of jobs that no rule matches", without="leave"),
     Row("fail_open_after", "fail_open_after_s", duration(positive=True), "time without the daemon after which held jobs are freed"),
     Row("pools", "", nodes("a mapping of names to pools"), "parts of the cluster that are divided on their own", required=True),

@@ -8,12 +8,23 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from slurmfair import yaml_lines as yl
-from slurmfair.config import Config, Cycle, FairShare, JobPriority, Pool, QueuePolicy, Quota, Ranks, Window
+from slurmfair.config import (
+    Config,
+    Cycle,
+    FairShare,
+    JobPriority,
+    Pool,
+    QueuePolicy,
+    Quota,
+    Ranks,
+    Reports,
+    Window,
+)
 from slurmfair.config_kinds import Mistake, Spot
 from slurmfair.config_schema import Row
 from slurmfair.problems import nearest
 
-T = TypeVar("T", Cycle, Ranks, JobPriority, FairShare, Window, QueuePolicy, Quota, Pool, Config)
+T = TypeVar("T", Cycle, Ranks, Reports, JobPriority, FairShare, Window, QueuePolicy, Quota, Pool, Config)
 
 _NAME = re.compile(r"\w[\w-]{0,63}")
 _RESERVED = ("self", "quotas")  # words that paths use themselves

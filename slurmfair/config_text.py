@@ -15,6 +15,7 @@ from slurmfair.config import (
     QueuePolicy,
     Quota,
     Ranks,
+    Reports,
     Window,
 )
 from slurmfair.config_kinds import number_text, quoted
@@ -31,6 +32,7 @@ from slurmfair.config_schema import (
     QUOTA,
     QUOTA_ROWS,
     RANKS_ROWS,
+    REPORTS_ROWS,
     TOP_ROWS,
     WINDOW_ROWS,
     Row,
@@ -38,7 +40,7 @@ from slurmfair.config_schema import (
 from slurmfair.model import RESOURCES
 
 Section: TypeAlias = (
-    Cycle | Ranks | JobPriority | FairShare | Window | QueuePolicy | Match | Quota | Pool | Config
+    Cycle | Ranks | Reports | JobPriority | FairShare | Window | QueuePolicy | Match | Quota | Pool | Config
 )
 Block: TypeAlias = "dict[str, str | Block]"
 
@@ -49,6 +51,7 @@ REFERENCE: tuple[tuple[str, str, tuple[tuple[tuple[Row, ...], Section], ...]], .
     ("cycle", "`cycle: {...}`", ((CYCLE_ROWS, Cycle()),)),
     ("ranks", "`ranks: {...}`", ((RANKS_ROWS, Ranks()),)),
     ("job_priority", "`job_priority: {...}`", ((JOB_PRIORITY_ROWS, JobPriority(qos={})),)),
+    ("reports", "`reports: {...}`", ((REPORTS_ROWS, Reports()),)),
     ("Pool", "`pools: {NAME: {...}}`", ((POOL_ROWS, POOL),)),
     ("fairshare", "`fairshare: {...}` of a pool", ((FAIRSHARE_ROWS, FairShare()), (WINDOW_ROWS, Window()))),
     ("Quota", "`quotas: {NAME: {...}}` of a pool or quota", ((QUOTA_ROWS, QUOTA),)),
@@ -72,6 +75,7 @@ def effective_yaml(config: Config) -> str:
         "cycle": _settings(CYCLE_ROWS, config.cycle),
         "ranks": _settings(RANKS_ROWS, config.ranks),
         "job_priority": _settings(JOB_PRIORITY_ROWS, config.job_priority),
+        "reports": _settings(REPORTS_ROWS, config.reports),
         "unmatched": _unmatched(config.pools),
         **_settings(TOP_ROWS, config),
         "pools": {quoted(pool.name): _pool(pool) for pool in config.pools},

@@ -9,8 +9,11 @@ from functools import lru_cache
 from zoneinfo import ZoneInfo, available_timezones
 
 from slurmfair import yaml_lines as yl
+from slurmfair.address import FORM, host_and_port
 from slurmfair.config_kinds import LEVEL, Kind, Mistake, Spot, in_quotes, quoted, scalar_text, show_names
 from slurmfair.problems import nearest, shortened
+
+LEAST_PORT = 1024  # the reporter has no right to the ones below
 
 
 def read_name(node: yl.Node, wanted: str) -> str:
@@ -112,9 +115,28 @@ def _read_cron(node: yl.Node, spot: Spot) -> str:
     return text
 
 
+def _read_address(node: yl.Node, spot: Spot) -> str:
+    """Return HOST:PORT, "" for `off`."""
+    text = scalar_text(node, f"{FORM}, or off")
+    if text.lower() in ("off", "no", "false"):
+        return ""
+    try:
+        _, port = host_and_port(text)
+    except ValueError as err:
+        raise Mistake(f"{shortened(text)!r}: {err}") from err
+    if port < LEAST_PORT:
+        raise Mistake(f"port {port} is for root alone; take one from {LEAST_PORT} to 65535")
+    return text
+
+
 NAMES = Kind("a list of names", _read_names, show_names)
 LEVELS = Kind("a mapping of names to 1 to 9", _read_levels, _show_levels)
 PATTERN = Kind("a regular expression with one group", _read_pattern, in_quotes)
 MOMENT = Kind("a date or time, UTC unless it says otherwise", _read_moment, _show_moment)
 ZONE = Kind("a time zone, as `Europe/Berlin`", _read_zone, str)
 CRON = Kind("a cron line, as `0 0 * * 1`", _read_cron, in_quotes)
+ADDRESS = Kind(
+    "`off`, or HOST:PORT (IPv6 in quotes: `'[::]:6830'`)",
+    _read_address,
+    lambda address: in_quotes(address) if address else "off",
+)

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import FrameType
 
 from slurmfair import __version__, notify
+from slurmfair.address import tell
 from slurmfair.apply import Applied, Refusals, apply_changes
 from slurmfair.config import Config
 from slurmfair.config_cluster import wishes_of
@@ -97,6 +98,7 @@ class Daemon:
         self.signals = Signals()
         self.failures = 0
         self.ready = False
+        self.listen: str | None = None  # what the reporter was told
 
     def step(self) -> Cycle:
         """Read, decide, write, remember, publish.
@@ -120,6 +122,7 @@ class Daemon:
         self._log_decisions(reading.now_s, applied)
         view = make_view(cycle, applied, self._about(began_s))
         save_view(view, self.options.paths.view)
+        self._tell_reporter()
         self.record.note(view)
         self._beat(reading.now_s)
         self._log(cycle, applied, time.monotonic() - began_s)
@@ -172,6 +175,12 @@ class Daemon:
             "interval_s": self.config.cycle.interval_s,
             "private_jobs": "jobs" in (self.settings.private_data if self.settings else ()),
         }
+
+    def _tell_reporter(self) -> None:
+        """Tell it where to listen besides its socket; it outlives us, and looks by itself."""
+        if self.listen != self.config.reports.listen:
+            tell(self.options.paths.listen, self.config.reports.listen)
+            self.listen = self.config.reports.listen
 
     def _beat(self, now_s: int) -> None:
         """Tell gate and guard that a cycle was healthy; a shadow has written nothing, so it must not keep them quiet."""

@@ -44,6 +44,10 @@ class Desk:
     turns: dict[int, asyncio.Lock] = field(default_factory=dict)
     answers: Answers = field(default_factory=Answers)
     parts: dict[int, View] = field(default_factory=dict)  # what each uid may see of the present view
+    network: str = ""  # how it is with the door to the network, "" where none is wanted
+
+    def say_network(self, text: str) -> None:
+        self.network = text
 
     async def answer(self, line: bytes, uid: int) -> AsyncIterator[bytes]:
         """Return the answer to a request in pieces; one that cannot be served is told why."""
@@ -91,6 +95,7 @@ class Desk:
                 environment=request["environment"],
                 terminal=request["terminal"],
                 width=request["width"],
+                network=self.network,
             )
             reply = await self._replied(uid, command, asked)
             answer = self.answers.add(key if reply.shared else None, _framed(reply))

@@ -33,3 +33,11 @@ class StateError(SlurmfairError):
 
 class DaemonUnreachable(SlurmfairError):
     """The daemon's socket does not answer."""
+
+
+class MungeUnavailable(SlurmfairError):
+    """munge is not here or does not answer: start it, and ask again."""
+
+
+class NotAuthentic(SlurmfairError):
+    """A credential proves nothing here: keys, clocks or accounts differ, or somebody uses one twice."""

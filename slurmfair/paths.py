@@ -36,6 +36,11 @@ class Paths:
         return self.run_dir / "socket"
 
     @property
+    def listen(self) -> Path:
+        """Where the reporter listens besides its socket: written by the daemon, see address.py."""
+        return self.state_dir / "listen"
+
+    @property
     def heartbeat(self) -> Path:
         """Read by conf/job_submit.lua: the time of the last healthy cycle and the partitions it managed."""
         return self.run_dir / "heartbeat"

@@ -2,8 +2,7 @@
 
 One request a connection: a line of JSON. A `report` is answered by a line of JSON, a `command` (argv of
 sfprio and the others) by frames of text: "o 12\\n" and 12 bytes for stdout, "e ..." for stderr, "x 0\\n" for
-the exit status. The caller is who the kernel says. Answers are made in small pieces between which
-everybody else gets a turn; slow, broken and hostile clients are cut off by size, time and number.
+the exit status. The caller is who the kernel says, or munge where the policy opens a door to the network.
 """
 
 from __future__ import annotations
@@ -22,49 +21,18 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from slurmfair.crowd import Crowd, Guest
+from slurmfair.crowd import Crowd
 from slurmfair.desk import Desk
+from slurmfair.doors import BACKLOG, LONGEST_REQUEST, Door
+from slurmfair.network import Clerk, keep_open, network_door
 from slurmfair.notify import READY, notify, status
 from slurmfair.paths import Paths, default_paths
 
-LONGEST_REQUEST = 64 * 1024  # bytes
-REQUEST_TIMEOUT_S = 5.0
-STALL_TIMEOUT_S = 20.0  # for a client that does not read
-ANSWER_TIMEOUT_S = 120.0
-MOST_GUESTS = 1024  # connections at a time; further ones wait in the listen queue
-BACKLOG = 4096
+MOST_GUESTS = 1024  # connections at a time and door; further ones wait in the listen queue
 MOST_DESCRIPTORS = 16384
 SPARE_DESCRIPTORS = 64
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 NICENESS = 5  # the cycle comes first
-
-
-async def serve(sock: socket.socket, guest: Guest, desk: Desk) -> None:
-    """Answer one client; whatever it does, nobody else suffers."""
-    with suppress(OSError, TimeoutError), sock:
-        async with asyncio.timeout(REQUEST_TIMEOUT_S):
-            line = await _line(sock)
-        if not line:
-            return
-        guest.waits_for_us()
-        async with asyncio.timeout(ANSWER_TIMEOUT_S):
-            async for piece in desk.answer(line, guest.uid):
-                guest.keeps_us_waiting()
-                async with asyncio.timeout(STALL_TIMEOUT_S):
-                    await asyncio.get_running_loop().sock_sendall(sock, piece)
-                guest.waits_for_us()
-
-
-async def _line(sock: socket.socket) -> bytes:
-    """Return the request without its end; b"" if the client hung up. One that is too long is cut."""
-    loop = asyncio.get_running_loop()
-    line = b""
-    while len(line) <= LONGEST_REQUEST:
-        piece = await loop.sock_recv(sock, 16384)
-        line += piece
-        if not piece or b"\n" in piece:
-            break
-    return line.partition(b"\n")[0]
 
 
 def peer_uid(sock: socket.socket) -> int:
@@ -89,33 +57,26 @@ async def listening(path: Path) -> AsyncIterator[socket.socket]:
             path.unlink()
 
 
-async def welcome(listener: socket.socket, desk: Desk, crowd: Crowd) -> None:
-    """Let clients in, as many at a time as there is room for."""
-    loop = asyncio.get_running_loop()
-    while True:
-        await crowd.room()
-        try:
-            sock, _ = await loop.sock_accept(listener)
-        except OSError:  # out of descriptors, or the client is gone already
-            await asyncio.sleep(0.05)
-            continue
-        guest = crowd.enter(peer_uid(sock))
-        crowd.seat(guest, loop.create_task(serve(sock, guest, desk)))
-
-
 async def listen(paths: Paths, ready: Callable[[], None]) -> None:
     """Serve until SIGTERM or SIGINT."""
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    desk, most = Desk(paths), min(MOST_GUESTS, (descriptors() - SPARE_DESCRIPTORS) // 2)
+    local = Door(Crowd(most), peer_uid, LONGEST_REQUEST, lambda line, guest: desk.answer(line, guest.uid))
+    remote = network_door(desk, Clerk(), most)
     async with listening(paths.socket) as listener:
-        crowd = Crowd(min(MOST_GUESTS, descriptors() - SPARE_DESCRIPTORS))
-        door = asyncio.create_task(welcome(listener, Desk(paths), crowd))
+        open_doors = [
+            asyncio.create_task(local.welcome(listener)),
+            asyncio.create_task(keep_open(remote, paths.listen, desk.say_network)),
+        ]
         ready()
         await stop.wait()
-        door.cancel()
-        await asyncio.gather(door, return_exceptions=True)
-        await crowd.send_home()
+        for task in open_doors:
+            task.cancel()
+        await asyncio.gather(*open_doors, return_exceptions=True)
+        for door in (local, remote):
+            await door.crowd.send_home()
 
 
 def descriptors() -> int:

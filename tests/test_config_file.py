@@ -100,6 +100,44 @@ def test_what_is_left_out_has_the_defaults_of_the_types() -> None:
     assert config.pools[0].quotas[0].policy.name == "balance"
 
 
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("10.1.0.2:6830", "10.1.0.2:6830"),
+        ("ctl-1.site:65535", "ctl-1.site:65535"),
+        ("'[::]:6830'", "[::]:6830"),
+        ("0.0.0.0:1024", "0.0.0.0:1024"),
+        ("off", ""),
+    ],
+)
+def test_reports_may_be_asked_for_over_the_network(written: str, meant: str) -> None:
+    assert policy_of(ONE, f"reports: {{listen: {written}}}").reports.listen == meant
+    assert policy_of(ONE).reports.listen == ""
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ("ctl", "'ctl': not HOST:PORT, such as"),
+        ("6830", "'6830': not HOST:PORT"),
+        ("':6830'", "':6830': not HOST:PORT"),
+        ("ctl:http", "not HOST:PORT"),
+        ("ctl:80", "port 80 is for root alone; take one from 1024"),
+        ("ctl:70000", "port 70000 is not one from 1 to 65535"),
+        ("300.1.1.1:6830", "300.1.1.1 is neither a host's name nor an address"),
+        ("'fd00::2:6830'", "fd00::2 is neither a host's name nor an address; write HOST:PORT, such as 10.1.0.2:6830 or [fd00::2]"),
+        ("'c t l:6830'", "neither a host's name"),
+        ("[ctl:6830]", "a list where HOST:PORT"),
+        ("", "no value; give HOST:PORT"),
+    ],
+)  # fmt: skip
+def test_an_address_that_is_none_is_told_with_its_line(written: str, told: str) -> None:
+    with pytest.raises(PolicyError) as caught:
+        policy_of(ONE, f"\nreports:\n  listen: {written}\n")
+    assert caught.value.problems[0].startswith("p.yaml:4: reports.listen: ")
+    assert told in caught.value.problems[0]
+
+
 def test_policy_settings_come_from_the_nearest_quota_above_that_sets_them() -> None:
     pool = pool_of(
         "policy: fifo\naging_interval: 2h\n"

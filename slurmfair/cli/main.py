@@ -23,6 +23,9 @@ OWN = {  # run here: module, function, text
     "guard": ("slurmfair.cli.operate", "guard_main", "release the holds of a daemon that is gone"),
 }
 EXIT_FAILED, EXIT_USAGE = 1, 2
+ELSEWHERE = """
+On a login node, name the host of the daemon: SLURMFAIR_SERVER=HOST:PORT, or HOST:PORT in /etc/slurmfair/server; see
+LOGIN NODES in slurmfair(1)."""
 
 
 def main() -> int:
@@ -48,7 +51,7 @@ def usage() -> str:
     """Return the list of subcommands."""
     known = ASKED | {name: text for name, (_, _, text) in OWN.items()}
     lines = "".join(f"  {name:<12} {text}\n" for name, text in known.items())
-    return f"usage: slurmfair COMMAND [OPTIONS]\n\n{lines}\nSee also sfprio, sfshare, and slurmfair COMMAND --help.\n"
+    return f"usage: slurmfair COMMAND [OPTIONS]\n\n{lines}\nSee also sfprio, sfshare, and slurmfair COMMAND --help.\n{ELSEWHERE}\n"
 
 
 def _run_here(command: str, argv: list[str]) -> int:

@@ -16,7 +16,7 @@ from slurmfair.cli.job_ids import job_ids, rows_of
 from slurmfair.cli.job_records import job_records
 from slurmfair.cli.records import as_json, as_yaml, envelope
 from slurmfair.cli.rows import Rows, of_quotas
-from slurmfair.cli.terms import Asked, Parser, Reply, add_common, note, split
+from slurmfair.cli.terms import ELSEWHERE, Asked, Parser, Reply, add_common, note, split
 from slurmfair.cli.text import clock
 from slurmfair.errors import SlurmfairError
 from slurmfair.standing import Standing
@@ -42,6 +42,7 @@ def parser() -> Parser:
         prog="sfprio",
         add_help=False,
         description="Show the waiting jobs in the order in which slurmfair lets them start, and why.",
+        epilog=ELSEWHERE,
     )
     rows = out.add_argument_group("which jobs")
     rows.add_argument(

@@ -13,7 +13,7 @@ from slurmfair.cli.formats import WIDEST
 from slurmfair.cli.prio import check_cluster
 from slurmfair.cli.records import as_json, as_yaml, envelope
 from slurmfair.cli.share_rows import Row, share_record, share_rows
-from slurmfair.cli.terms import Asked, Parser, Reply, Say, add_common, note, split
+from slurmfair.cli.terms import ELSEWHERE, Asked, Parser, Reply, Say, add_common, note, split
 from slurmfair.cli.text import amount, fitted, printable, width_of
 from slurmfair.errors import SlurmfairError
 
@@ -111,6 +111,7 @@ def parser() -> Parser:
         prog="sfshare",
         add_help=False,
         description="Show each quota: what it deserves, holds and has used, and its fair share of what is left over.",
+        epilog=ELSEWHERE,
     )
     rows = out.add_argument_group("which rows")
     rows.add_argument(

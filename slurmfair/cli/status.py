@@ -63,6 +63,7 @@ def _as_json(asked: Asked, found: list[str]) -> Iterator[str]:
         "shadow": bool(about.get("shadow")),
         "pid": about.get("pid", 0),
         "policy_file": about.get("policy_file", ""),
+        "network": asked.network,
         "waiting_jobs": about["n_waiting"],
         "cycle": {name: about[name] for name in ("changes", "written", "left_over", "cycle_s")},
         "pools": [_pool_record(row, asked) for row in about["pools"]],
@@ -104,6 +105,8 @@ def _lines(asked: Asked, found: list[str]) -> Iterator[str]:
         f"{', ' + str(about['left_over']) + ' wait for the next cycle' if about['left_over'] else ''}\n"
     )
     yield f"Policy      {about.get('policy_file', '')}\n"
+    if asked.network:
+        yield f"Network     {printable(asked.network)}\n"
     for row in about["pools"]:
         yield _pool_line(row, asked)
         yield _history_line(row, at)

@@ -26,6 +26,7 @@ class Asked:
     environment: Mapping[str, str] = field(default_factory=dict)
     terminal: bool = False
     width: int = 0  # columns of the terminal, 0 for none
+    network: str = ""  # how the reporter answers the network, "" where it does not
 
     @property
     def colour(self) -> bool:
@@ -115,6 +116,10 @@ class Say(argparse.Action):
 
 
 VERSION = f"slurmfair {__version__}\n"
+ELSEWHERE = (
+    "On a host without the daemon's socket the server is asked that SLURMFAIR_SERVER or /etc/slurmfair/server "
+    "names: HOST:PORT; see LOGIN NODES in slurmfair(1)."
+)
 
 
 def split(text: str) -> list[str]:
