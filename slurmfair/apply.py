@@ -72,6 +72,8 @@ def apply_changes(
         sent += 1
         if answer.ok:
             done.append(change)
+            if change.cancel:
+                log.warning("job cancelled job=%d why=%s", change.job_id, change.why)
         if answer.took_s > SLOW_CALL_S or time.monotonic() - began_s > time_limit_s:
             break
     took_s = time.monotonic() - began_s

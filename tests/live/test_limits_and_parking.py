@@ -64,17 +64,17 @@ def test_an_array_never_passes_the_limit_of_its_quota_and_keeps_its_own_throttle
 
 def test_a_job_that_can_never_fit_is_cancelled_where_the_policy_says_so(site: Site) -> None:
     """Of an array the tasks that wait; those that run go on."""
-    cancels = POLICY.replace("policy: {policy}}}", "policy: {policy}, on_never_fit: cancel}}")
+    cancels = POLICY.replace("deserved: 4", "on_never_fit: cancel, deserved: 2")
     site.write_policy(cancels.format(limit=8, policy="fifo"))
     wall = site.wall()
     site.start()
     array = site.submit("--gpus=4", "-N1", "--array=0-4")
-    site.wait(lambda: site.lab.show_job(array).get("ArrayTaskThrottle") == "2", "two tasks may start")
-    site.end(*wall)
-    site.wait(lambda: len(site.array_tasks(array)) == 2, "as many tasks as the limit bears")
     fits, large = site.submit_many([["--gpus=2", "-N1"], ["--gpus=12", "-N2"]])
     site.wait(lambda: site.states([large]) == ["CANCELLED"], "larger than the limit")
     assert site.held_by_us([fits]) == [fits]
+    site.wait(lambda: site.lab.show_job(array).get("ArrayTaskThrottle") == "2", "two tasks may start")
+    site.end(*wall)
+    site.wait(lambda: len(site.array_tasks(array)) == 2, "as many tasks as the limit bears")
     tasks = site.array_tasks(array)
     site.reload(cancels.format(limit=3, policy="fifo"))
     site.wait(lambda: site.states([array]) == ["CANCELLED"], "a task is larger than the new limit")
