@@ -23,7 +23,7 @@ cdef enum:  # model.Closes
 
 cdef double NO_SHARE = 1e300  # the ratio of a quota that has no share at all
 cdef int64_t FOREVER_S = 1 << 40  # model.FOREVER_S
-cdef int64_t MOST_IN_TURN = 1024  # places that are shared out; Slurm looks at fewer
+cdef int64_t MOST_IN_TURN = 512  # places that are shared out; Slurm looks at no more by default
 cdef int64_t AHEAD = 8  # how many entries of a leaf are asked for before their turn
 
 

@@ -15,17 +15,18 @@ LOOK_AGAIN_S = 0.02
 
 @dataclass(slots=True, eq=False)
 class Guest:
-    """One connection. `idle_since_s` is since when we wait for it, None while it waits for us."""
+    """One connection. `idle_since_s` is since when we wait for it, None while it waits for us, as at first."""
 
     uid: int
-    idle_since_s: float | None
+    clock: Callable[[], float]
+    idle_since_s: float | None = None
     task: asyncio.Task[None] | None = None
 
     def waits_for_us(self) -> None:
         self.idle_since_s = None
 
     def keeps_us_waiting(self) -> None:
-        self.idle_since_s = monotonic()
+        self.idle_since_s = self.clock()
 
 
 @dataclass(slots=True)
@@ -37,7 +38,7 @@ class Crowd:
     guests: set[Guest] = field(default_factory=set)
 
     def enter(self, uid: int) -> Guest:
-        guest = Guest(uid, self.clock())
+        guest = Guest(uid, self.clock)
         self.guests.add(guest)
         return guest
 

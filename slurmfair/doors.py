@@ -11,6 +11,7 @@ import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 from slurmfair.crowd import Crowd, Guest
 
@@ -41,11 +42,15 @@ class Door:
                 await asyncio.sleep(0.05)
                 continue
             guest = self.crowd.enter(self.uid_of(sock))
-            self.crowd.seat(guest, loop.create_task(self._serve(sock, guest)))
+            task = loop.create_task(self._serve(sock, guest))
+            # not in the task itself: one that is cancelled before its first step would leave the socket open
+            task.add_done_callback(partial(_closed, sock))
+            self.crowd.seat(guest, task)
 
     async def _serve(self, sock: socket.socket, guest: Guest) -> None:
         """Answer one client; whatever it does, nobody else suffers."""
-        with suppress(OSError, TimeoutError), sock:
+        with suppress(OSError, TimeoutError):
+            guest.keeps_us_waiting()
             async with asyncio.timeout(REQUEST_TIMEOUT_S):
                 line = await self._line(sock)
             if not line:
@@ -68,3 +73,8 @@ class Door:
             if not piece or b"\n" in piece:
                 break
         return line.partition(b"\n")[0]
+
+
+def _closed(sock: socket.socket, _: asyncio.Task[None]) -> None:
+    """Close the socket of a client that has been served."""
+    sock.close()

@@ -18,7 +18,7 @@ from slurmfair.model import FOREVER_S, UNSET_S, Floats, Outcome, Queue, Quotas, 
 from slurmfair.walk import Running
 
 NO_SHARE = inf
-MOST_IN_TURN = 1024
+MOST_IN_TURN = 512
 
 
 @dataclass

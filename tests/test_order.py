@@ -494,8 +494,8 @@ def test_what_is_further_down_than_slurm_looks_goes_out_as_it_was_tried() -> Non
     quotas = {"a": Q(share=1000, held=1000), "b": Q(share=1000, held=1000)}
     jobs = [job(f"{name}{number}", name, 1) for name in "ab" for number in range(600)]
     out = one_kind(quotas, 0).decide(*jobs).out
-    assert out[:1024] == [f"{name}{number}" for number in range(512) for name in "ab"]
-    assert out[1024:] == [f"{name}{number}" for name in "ab" for number in range(512, 600)]
+    assert out[:512] == [f"{name}{number}" for number in range(256) for name in "ab"]
+    assert out[512:] == [f"{name}{number}" for name in "ab" for number in range(256, 600)]
 
 
 def test_held_entries_have_no_rank() -> None:

@@ -353,7 +353,9 @@ def test_two_thousand_readers_at_once_are_all_answered(shared: Reporter) -> None
             answers[sock] = b""
             selector.register(sock, selectors.EVENT_READ)
         while selector.get_map():
-            for key, _ in selector.select(30):
+            ready = selector.select(30)
+            assert ready, f"{len(selector.get_map())} readers got no answer"
+            for key, _ in ready:
                 sock = key.fileobj  # type: ignore[assignment]
                 piece = sock.recv(65536)
                 answers[sock] += piece
