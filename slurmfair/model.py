@@ -208,7 +208,9 @@ class Decision:
     outcome: Bytes  # Outcome
     starts: Ints  # tasks admitted
     attempt: Ints  # when it was tried in the pass, an array for the last time; -1 for never
-    place_open: Ints  # place among those that wait for room, as equal quotas share what becomes free; -1 for others
+    place_open: (
+        Ints  # place among those that wait for room, as equal quotas share what becomes free; -1 for others
+    )
     blocker: Ints  # row of the entry it stands behind, -1 for none
     reserved: Bools
     effective: Floats  # effective priority
