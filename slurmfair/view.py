@@ -104,7 +104,9 @@ class View:
     sfprio (rank first); columns of text hold codes into `texts[column]`. `quotas` are rows of the quota trees.
     """
 
-    about: dict[str, Any]  # cluster, now_s, cycle and write counts, warnings, pools
+    about: dict[
+        str, Any
+    ]  # cluster, now_s, cycle and write counts, warnings, pools, who may see all (reports.RIGHTS)
     jobs: dict[str, Column] = field(repr=False)
     texts: dict[str, list[str]] = field(repr=False)
     quotas: list[dict[str, Any]] = field(repr=False)
