@@ -74,7 +74,7 @@ cdef class Walk:
     cdef int64_t[:, ::1] closed_by, failures
     # results
     cdef uint8_t[::1] outcome, reserved
-    cdef int64_t[::1] starts, more, attempt, place_open, blocker, position, failed
+    cdef int64_t[::1] starts, more, attempt, place_open, blocker, room_s, position, failed
     cdef double[:, ::1] allocated_after
 
     cdef Py_ssize_t n_quotas, n_resources, n_classes, width, main
@@ -349,6 +349,52 @@ cdef class Walk:
                     return True
         return False
 
+    cdef int64_t in_the_way_of(self, Py_ssize_t leaf, int64_t row) except -1 nogil:
+        """Return the row that an entry is held back for.
+
+        Of the reservations of other leaves that share nodes with it, in the order in which they were made, the
+        first whose room would not be left; for an entry within its share, the first that was promised.
+        """
+        cdef Py_ssize_t i, r, g, first = self.n_reservations
+        cdef int64_t other
+        if self.entitled(leaf, row):
+            for i in range(self.n_reservations):
+                other = self.reservation[self.reserving[i]]
+                if self.reserving[i] != leaf and self.promised[other] and self.classes[other] & self.classes[row]:
+                    return other
+        for r in range(3):
+            if r != self.main and self.need[row, r] > 0:
+                first = min(first, self.first_short(leaf, row, self.classes[row], False, r, self.free[r]))
+        for g in range(self.n_groups):
+            if self.need[row, self.main] > 0 and self.group_classes[g] & self.classes[row]:
+                if self.claims_exactly(leaf, g) > 0:
+                    first = min(first, self.first_short(
+                        leaf, row, self.group_classes[g], True, self.main,
+                        self.within(self.class_free, self.group_classes[g]),
+                    ))
+        return self.reservation[self.reserving[first]]
+
+    cdef Py_ssize_t first_short(
+        self, Py_ssize_t leaf, int64_t row, uint64_t classes, bint inside, Py_ssize_t r, int64_t free
+    ) except -1 nogil:
+        """Return which reservation the entry would leave too little for, counting them as they were made.
+
+        Those count that lie within, or at least partly within, the classes; the one named shares nodes with the
+        entry. Returns how many reservations there are if the entry leaves enough for all.
+        """
+        cdef Py_ssize_t i, near = -1
+        cdef int64_t other, claimed = 0
+        for i in range(self.n_reservations):
+            other = self.reservation[self.reserving[i]]
+            if self.reserving[i] == leaf or not touches(self.classes[other], classes, inside):
+                continue
+            claimed += self.need[other, r]
+            if self.need[other, r] > 0 and self.classes[other] & self.classes[row]:
+                near = i
+            if near >= 0 and free - self.need[row, r] < claimed:
+                return near
+        return self.n_reservations
+
     cdef bint ends_in_time(self, Py_ssize_t leaf, int64_t row) except -1 nogil:
         """Tell whether the entry ends before any reservation that it touches could be served."""
         cdef Py_ssize_t i
@@ -514,6 +560,8 @@ cdef class Walk:
             self.failed[self.n_failed] = row
             self.n_failed += 1
         self.outcome[row] = STARTS if self.begun[leaf] > 0 else reason
+        if self.outcome[row] == HELD_BACK:
+            self.blocker[row] = self.in_the_way_of(leaf, row)
         self.close(leaf, row)
         return 0
 
@@ -560,6 +608,16 @@ cdef class Walk:
                 node = self.heap[self.first[node]]
             self.attempt_one(node)
             self.settle(node)
+        return 0
+
+    cdef int foresee(self) except -1 nogil:
+        """Note when there could be room for each entry that has reserved, where that is known."""
+        cdef Py_ssize_t i, leaf
+        for i in range(self.n_reservations if self.backfills else 0):
+            leaf = self.reserving[i]
+            if self.shadow_s[leaf] < 0:
+                self.shadow_s[leaf] = self.earliest_s(self.reservation[leaf])
+            self.room_s[self.reservation[leaf]] = self.shadow_s[leaf]
         return 0
 
     cdef int open_waiting(self) except -1 nogil:
@@ -719,6 +777,7 @@ cdef class Walk:
         self.attempt = result.attempt
         self.place_open = result.place_open
         self.blocker = result.blocker
+        self.room_s = result.room_s
         self.position = result.position
         self.allocated_after = result.allocated
 
@@ -733,6 +792,7 @@ def make_pass(queue, judged, line, tree, standing, room, running, rules, paper, 
     with nogil:
         w.run()
         w.allocated_after[:, :] = w.allocated
+        w.foresee()
         w.open_waiting()
 
 

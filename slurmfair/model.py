@@ -211,8 +211,9 @@ class Decision:
     place_open: (
         Ints  # place among those that wait for room, as equal quotas share what becomes free; -1 for others
     )
-    blocker: Ints  # row of the entry it stands behind, -1 for none
+    blocker: Ints  # row of the entry it stands behind or is held back for, -1 for none
     reserved: Bools
+    room_s: Ints  # of those: when there could be room by the ends of running jobs; -1 for others and where not judged
     effective: Floats  # effective priority
     position: Ints  # place in its quota's order, from 1; 0 for parked
     first_attempt_s: Ints

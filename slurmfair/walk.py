@@ -99,7 +99,8 @@ class Result(NamedTuple):
     more: Ints
     attempt: Ints
     place_open: Ints  # among those that wait for room, -1 for others
-    blocker: Ints
+    blocker: Ints  # also the one that an entry is held back for
+    room_s: Ints  # of those that have reserved: when there could be room, -1 where unknown
     position: Ints
     allocated: Floats
 
@@ -185,6 +186,7 @@ def result_for(n: int, allocated: Floats) -> Result:
         attempt=np.full(n, -1, np.int64),
         place_open=np.full(n, -1, np.int64),
         blocker=np.full(n, -1, np.int64),
+        room_s=np.full(n, -1, np.int64),
         position=np.zeros(n, np.int64),
         allocated=np.empty_like(allocated),
     )
