@@ -66,6 +66,8 @@ cdef class Walk:
     cdef const uint64_t[::1] held_classes
     # reservations: the row a leaf has reserved for (-1 for none), and their sums by distinct classes
     cdef int64_t[::1] reservation, reserving, shadow_s, reserved_sum
+    cdef uint64_t[::1] claim_classes  # of each reservation, side by side for who looks at all
+    cdef int64_t[:, ::1] claim  # what each reserves, resources first
     cdef uint64_t[::1] group_classes
     cdef uint64_t promised_classes  # of all reservations that were made in an earlier pass
     cdef int64_t[:, ::1] group_sum
@@ -352,15 +354,17 @@ cdef class Walk:
     cdef int64_t in_the_way_of(self, Py_ssize_t leaf, int64_t row) except -1 nogil:
         """Return the row that an entry is held back for.
 
-        Of the reservations of other leaves that share nodes with it, in the order in which they were made, the
-        first whose room would not be left; for an entry within its share, the first that was promised.
+        Of the reservations of other leaves that share nodes with it, in the order in which they were made:
+        the first whose room would not be left; for an entry within its share, the first that was promised.
         """
         cdef Py_ssize_t i, r, g, first = self.n_reservations
         cdef int64_t other
-        if self.entitled(leaf, row):
+        if self.others_promised(leaf, row) and self.entitled(leaf, row):
             for i in range(self.n_reservations):
                 other = self.reservation[self.reserving[i]]
-                if self.reserving[i] != leaf and self.promised[other] and self.classes[other] & self.classes[row]:
+                if self.reserving[i] == leaf or not self.promised[other]:
+                    continue
+                if self.claim_classes[i] & self.classes[row]:
                     return other
         for r in range(3):
             if r != self.main and self.need[row, r] > 0:
@@ -379,21 +383,38 @@ cdef class Walk:
     ) except -1 nogil:
         """Return which reservation the entry would leave too little for, counting them as they were made.
 
-        Those count that lie within, or at least partly within, the classes; the one named shares nodes with the
-        entry. Returns how many reservations there are if the entry leaves enough for all.
+        Those count that lie within, or at least partly within, the classes; the one named shares nodes with
+        the entry. Returns how many reservations there are if the entry leaves enough for all.
         """
-        cdef Py_ssize_t i, near = -1
-        cdef int64_t other, claimed = 0
-        for i in range(self.n_reservations):
-            other = self.reservation[self.reserving[i]]
-            if self.reserving[i] == leaf or not touches(self.classes[other], classes, inside):
-                continue
-            claimed += self.need[other, r]
-            if self.need[other, r] > 0 and self.classes[other] & self.classes[row]:
-                near = i
-            if near >= 0 and free - self.need[row, r] < claimed:
-                return near
+        cdef int64_t left = free - self.need[row, r], claimed = 0
+        cdef int64_t total = self.claims(leaf, classes, inside, r)
+        cdef Py_ssize_t i, last = -1
+        if total <= max(left, 0):
+            return self.n_reservations
+        if 2 * left > total:  # from the nearer end
+            last, claimed = self.n_reservations, total
+            while claimed > left:
+                last -= 1
+                claimed -= self.claim_of(leaf, last, classes, inside, r)
+        else:
+            while claimed <= left:
+                last += 1
+                claimed += self.claim_of(leaf, last, classes, inside, r)
+        for i in range(last, -1, -1):
+            if self.claim_classes[i] & self.classes[row] and self.claim_of(leaf, i, classes, inside, r) > 0:
+                return i
+        for i in range(last + 1, self.n_reservations):
+            if self.claim_classes[i] & self.classes[row] and self.claim_of(leaf, i, classes, inside, r) > 0:
+                return i
         return self.n_reservations
+
+    cdef int64_t claim_of(
+        self, Py_ssize_t leaf, Py_ssize_t i, uint64_t classes, bint inside, Py_ssize_t r
+    ) except -1 nogil:
+        """Return what another leaf's reservation claims within, or at least partly within, the classes."""
+        if self.reserving[i] == leaf or not touches(self.claim_classes[i], classes, inside):
+            return 0
+        return self.claim[r, i]
 
     cdef bint ends_in_time(self, Py_ssize_t leaf, int64_t row) except -1 nogil:
         """Tell whether the entry ends before any reservation that it touches could be served."""
@@ -451,6 +472,9 @@ cdef class Walk:
             self.group_sum[g, r] += self.need[row, r]
         if self.promised[row]:
             self.promised_classes |= self.classes[row]
+        for r in range(3):
+            self.claim[r, self.n_reservations] = self.need[row, r]
+        self.claim_classes[self.n_reservations] = self.classes[row]
         self.reserving[self.n_reservations] = leaf
         self.n_reservations += 1
         self.reservation[leaf] = row
@@ -658,7 +682,7 @@ cdef class Walk:
         return 0
 
     cdef int line_up(self) except -1 nogil:
-        """Make the line of each leaf anew: who failed for want of room and reserved nothing, in order of attempts."""
+        """Make the lines anew: who failed for want of room and reserved nothing, in order of attempts."""
         cdef Py_ssize_t i, leaf
         cdef int64_t row, begin = 0
         self.stop[:] = 0
@@ -764,6 +788,8 @@ cdef class Walk:
         self.reserving = paper.reserving
         self.shadow_s = paper.shadow_s
         self.reserved_sum = paper.reserved_sum
+        self.claim_classes = paper.claim_classes
+        self.claim = paper.claim
         self.group_classes = paper.group_classes
         self.group_sum = paper.group_sum
         self.closed_by = paper.closed_by

@@ -82,6 +82,8 @@ class Paper(NamedTuple):
     reserving: Ints
     shadow_s: Ints
     reserved_sum: Ints
+    claim_classes: Masks
+    claim: Ints
     group_classes: Masks
     group_sum: Ints
     begun: Ints
@@ -167,6 +169,8 @@ def paper_for(n: int, n_quotas: int, n_lanes: int) -> Paper:
         reserving=np.empty(n_quotas, np.int64),
         shadow_s=np.full(n_quotas, -1, np.int64),
         reserved_sum=np.zeros(3, np.int64),
+        claim_classes=np.empty(n_quotas, np.uint64),
+        claim=np.empty((3, n_quotas), np.int64),
         group_classes=np.empty(n_quotas, np.uint64),
         group_sum=np.zeros((n_quotas, 3), np.int64),
         begun=np.zeros(n_quotas, np.int64),

@@ -16,7 +16,10 @@ from slurmfair.view import PROMISED
 def held_back(case: Case) -> Iterator[Sentence]:
     other, resource = case.blocker, case.resource
     if other is None:
-        yield Sentence(Kind.WHY, "What is free is kept for a job of another quota that goes first; it belongs to somebody else and is not shown to you.")
+        yield Sentence(
+            Kind.WHY,
+            "What is free is kept for a job of another quota that goes first; it belongs to somebody else and is not shown to you.",
+        )
     else:
         owner = case.quotas.get((other["pool"], other["quota"]))
         owed = f", and {_share(owner)}" if owner else ""

@@ -118,8 +118,8 @@ LEVELS = {
 
 
 def rights():
-    """Return what users may do, as slurmctld knows it now: the AdminLevel of all above "None", and the accounts
-    that each coordinates, those below the ones he was given included.
+    """Return what users may do, as slurmctld knows it now: the AdminLevel of all above "None", and the
+    accounts that each coordinates, those below the ones he was given included.
 
     Raises OSError with Slurm's number.
     """
