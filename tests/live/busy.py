@@ -36,8 +36,9 @@ class Busy:
     jobs: dict[str, int]
 
     def settled(self, screen: str) -> str:
-        """Return a screen with words in place of what differs from run to run: ids, ages, times of the day."""
+        """Return a screen with words in place of what differs from run to run: cluster, ids, ages, times of the day."""
         head, *lines = screen.splitlines()
+        head = head.replace(f"slurmfair on {self.site.lab.settings.name}:", "slurmfair on CLUSTER:")
         out, settle = [re.sub("decided .* ago", "decided AGE ago", head)], str
         for line in lines:
             out.append(settle(line))
