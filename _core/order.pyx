@@ -24,6 +24,7 @@ cdef enum:  # model.Closes
 cdef double NO_SHARE = 1e300  # the ratio of a quota that has no share at all
 cdef int64_t FOREVER_S = 1 << 40  # model.FOREVER_S
 cdef int64_t MOST_IN_TURN = 512  # places that are shared out; Slurm looks at no more by default
+cdef int64_t MOST_NAMED = 512  # entries that hear for whom they are held back; others wait for more than that
 cdef int64_t AHEAD = 8  # how many entries of a leaf are asked for before their turn
 
 
@@ -67,6 +68,8 @@ cdef class Walk:
     cdef const uint64_t[::1] held_classes
     # reservations: the row a leaf has reserved for (-1 for none), and their sums by distinct classes
     cdef int64_t[::1] reservation, reserving, shadow_s, reserved_sum
+    cdef uint64_t[::1] claim_classes  # of each reservation, side by side for who looks at all
+    cdef int64_t[:, ::1] claim  # what each reserves, resources first
     cdef uint64_t[::1] group_classes
     cdef uint64_t promised_classes  # of all reservations that were made in an earlier pass
     cdef int64_t[:, ::1] group_sum
@@ -75,14 +78,14 @@ cdef class Walk:
     cdef int64_t[:, ::1] closed_by, failures
     # results
     cdef uint8_t[::1] outcome, reserved
-    cdef int64_t[::1] starts, more, attempt, place_open, blocker, position
+    cdef int64_t[::1] starts, more, attempt, place_open, blocker, room_s, position
     # who waits for room and has reserved nothing, in order of attempts, and the next one of the same leaf
     cdef int64_t[::1] failed, next_failed, first_failed, last_failed
     cdef double[:, ::1] allocated_after
 
     cdef Py_ssize_t n_quotas, n_resources, n_classes, width, main
     cdef Py_ssize_t n_reservations, n_groups, n_failed
-    cdef int64_t now_s, starvation_after_s, attempts, n_in_turn
+    cdef int64_t now_s, starvation_after_s, attempts, n_in_turn, n_named
     cdef bint holds_back, backfills, first_failure
 
     # -- the order between quotas (SEMANTICS 5) --------------------------------------------------------
@@ -352,6 +355,71 @@ cdef class Walk:
                     return True
         return False
 
+    cdef int64_t in_the_way_of(self, Py_ssize_t leaf, int64_t row) except -1 nogil:
+        """Return the row that an entry is held back for.
+
+        Of the reservations of other leaves that share nodes with it, in the order in which they were made:
+        the first whose room would not be left; for an entry within its share, the first that was promised.
+        """
+        cdef Py_ssize_t i, r, g, first = self.n_reservations
+        cdef int64_t other
+        if self.others_promised(leaf, row) and self.entitled(leaf, row):
+            for i in range(self.n_reservations):
+                other = self.reservation[self.reserving[i]]
+                if self.reserving[i] == leaf or not self.promised[other]:
+                    continue
+                if self.claim_classes[i] & self.classes[row]:
+                    return other
+        for r in range(3):
+            if r != self.main and self.need[row, r] > 0:
+                first = min(first, self.first_short(leaf, row, self.classes[row], False, r, self.free[r]))
+        for g in range(self.n_groups):
+            if self.need[row, self.main] > 0 and self.group_classes[g] & self.classes[row]:
+                if self.claims_exactly(leaf, g) > 0:
+                    first = min(first, self.first_short(
+                        leaf, row, self.group_classes[g], True, self.main,
+                        self.within(self.class_free, self.group_classes[g]),
+                    ))
+        return self.reservation[self.reserving[first]]
+
+    cdef Py_ssize_t first_short(
+        self, Py_ssize_t leaf, int64_t row, uint64_t classes, bint inside, Py_ssize_t r, int64_t free
+    ) except -1 nogil:
+        """Return which reservation the entry would leave too little for, counting them as they were made.
+
+        Those count that lie within, or at least partly within, the classes; the one named shares nodes with
+        the entry. Returns how many reservations there are if the entry leaves enough for all.
+        """
+        cdef int64_t left = free - self.need[row, r], claimed = 0
+        cdef int64_t total = self.claims(leaf, classes, inside, r)
+        cdef Py_ssize_t i, last = -1
+        if total <= max(left, 0):
+            return self.n_reservations
+        if 2 * left > total:  # from the nearer end
+            last, claimed = self.n_reservations, total
+            while claimed > left:
+                last -= 1
+                claimed -= self.claim_of(leaf, last, classes, inside, r)
+        else:
+            while claimed <= left:
+                last += 1
+                claimed += self.claim_of(leaf, last, classes, inside, r)
+        for i in range(last, -1, -1):
+            if self.claim_classes[i] & self.classes[row] and self.claim_of(leaf, i, classes, inside, r) > 0:
+                return i
+        for i in range(last + 1, self.n_reservations):
+            if self.claim_classes[i] & self.classes[row] and self.claim_of(leaf, i, classes, inside, r) > 0:
+                return i
+        return self.n_reservations
+
+    cdef int64_t claim_of(
+        self, Py_ssize_t leaf, Py_ssize_t i, uint64_t classes, bint inside, Py_ssize_t r
+    ) except -1 nogil:
+        """Return what another leaf's reservation claims within, or at least partly within, the classes."""
+        if self.reserving[i] == leaf or not touches(self.claim_classes[i], classes, inside):
+            return 0
+        return self.claim[r, i]
+
     cdef bint ends_in_time(self, Py_ssize_t leaf, int64_t row) except -1 nogil:
         """Tell whether the entry ends before any reservation that it touches could be served."""
         cdef Py_ssize_t i
@@ -408,6 +476,9 @@ cdef class Walk:
             self.group_sum[g, r] += self.need[row, r]
         if self.promised[row]:
             self.promised_classes |= self.classes[row]
+        for r in range(3):
+            self.claim[r, self.n_reservations] = self.need[row, r]
+        self.claim_classes[self.n_reservations] = self.classes[row]
         self.reserving[self.n_reservations] = leaf
         self.n_reservations += 1
         self.reservation[leaf] = row
@@ -517,6 +588,9 @@ cdef class Walk:
             if not self.reserved[row]:
                 self.note_failed(leaf, row)
         self.outcome[row] = STARTS if self.begun[leaf] > 0 else reason
+        if self.outcome[row] == HELD_BACK and self.n_named < MOST_NAMED:
+            self.blocker[row] = self.in_the_way_of(leaf, row)
+            self.n_named += 1
         self.close(leaf, row)
         return 0
 
@@ -575,6 +649,16 @@ cdef class Walk:
                 node = self.heap[self.first[node]]
             self.attempt_one(node)
             self.settle(node)
+        return 0
+
+    cdef int foresee(self) except -1 nogil:
+        """Note when there could be room for each entry that has reserved, where that is known."""
+        cdef Py_ssize_t i, leaf
+        for i in range(self.n_reservations if self.backfills else 0):
+            leaf = self.reserving[i]
+            if self.shadow_s[leaf] < 0:
+                self.shadow_s[leaf] = self.earliest_s(self.reservation[leaf])
+            self.room_s[self.reservation[leaf]] = self.shadow_s[leaf]
         return 0
 
     cdef int open_waiting(self) except -1 nogil:
@@ -705,6 +789,8 @@ cdef class Walk:
         self.reserving = paper.reserving
         self.shadow_s = paper.shadow_s
         self.reserved_sum = paper.reserved_sum
+        self.claim_classes = paper.claim_classes
+        self.claim = paper.claim
         self.group_classes = paper.group_classes
         self.group_sum = paper.group_sum
         self.closed_by = paper.closed_by
@@ -721,6 +807,7 @@ cdef class Walk:
         self.attempt = result.attempt
         self.place_open = result.place_open
         self.blocker = result.blocker
+        self.room_s = result.room_s
         self.position = result.position
         self.allocated_after = result.allocated
 
@@ -735,6 +822,7 @@ def make_pass(queue, judged, line, tree, standing, room, running, rules, paper, 
     with nogil:
         w.run()
         w.allocated_after[:, :] = w.allocated
+        w.foresee()
     w.line = w.failed
     with nogil:
         w.open_waiting()

@@ -174,6 +174,8 @@ class Daemon:
             "cycle_s": time.monotonic() - began_s,
             "interval_s": self.config.cycle.interval_s,
             "private_jobs": "jobs" in (self.settings.private_data if self.settings else ()),
+            "operators": sorted(self.settings.rights.levels if self.settings else ()),
+            "coordinated": dict(self.settings.rights.coordinated) if self.settings else {},
         }
 
     def _tell_reporter(self) -> None:

@@ -209,10 +209,11 @@ class Decision:
     starts: Ints  # tasks admitted
     attempt: Ints  # when it was tried in the pass, an array for the last time; -1 for never
     place_open: (
-        Ints  # place among those that wait for room, as equal quotas share what becomes free; -1 for others
+        Ints  # place among the first that wait for room, as quotas share what becomes free; -1 for others
     )
-    blocker: Ints  # row of the entry it stands behind, -1 for none
+    blocker: Ints  # row of the entry it stands behind or is held back for, -1 for none
     reserved: Bools
+    room_s: Ints  # of those: when there could be room by the ends of running jobs; -1 for others and where not judged
     effective: Floats  # effective priority
     position: Ints  # place in its quota's order, from 1; 0 for parked
     first_attempt_s: Ints

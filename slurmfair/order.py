@@ -191,6 +191,7 @@ def decision_of(
         attempt=result.attempt,
         place_open=result.place_open,
         blocker=result.blocker,
+        room_s=result.room_s,
         reserved=result.reserved.view(np.bool_),
         effective=judged.effective,
         position=result.position,

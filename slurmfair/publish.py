@@ -10,9 +10,9 @@ import numpy as np
 
 from slurmfair.apply import Applied
 from slurmfair.cycle import Cycle, PoolCycle
-from slurmfair.model import FOREVER_S, GPU, RESOURCES, UNSET_S, Coded, Ints, JobTable
+from slurmfair.model import FOREVER_S, GPU, RESOURCES, UNSET_S, Coded, Ints, JobTable, Room
 from slurmfair.standing import Standing
-from slurmfair.view import Column, View
+from slurmfair.view import PROMISED, Column, View
 
 NONE = -1
 
@@ -92,8 +92,9 @@ def _or_none(times_s: Ints) -> Ints:
 def _add_places(cycle: Cycle, shown: Ints, columns: dict[str, Column], texts: dict[str, list[str]]) -> None:
     """Add what the passes decided, scattered over the shown records."""
     n = len(cycle.snapshot.reading.jobs)
-    whole = {name: np.full(n, NONE, dtype=np.int64) for name in ("outcome", "blocker")}
+    whole = {name: np.full(n, NONE, dtype=np.int64) for name in ("outcome", "blocker", "room_s")}
     whole |= {name: np.zeros(n, dtype=np.int64) for name in ("position", "place", "reserved")}
+    whole |= {"unplaced": np.zeros(n, dtype=np.int64), "node_classes": np.zeros(n, dtype=np.uint64)}
     whole["rank"] = cycle.rank.copy()
     for name in ("order_s", "waiting_s", "first_attempt_s"):
         whole[name] = np.full(n, UNSET_S, dtype=np.int64)
@@ -107,7 +108,10 @@ def _add_places(cycle: Cycle, shown: Ints, columns: dict[str, Column], texts: di
             "blocker": blocker,
             "position": decision.position,
             "place": pool.place + 1,
-            "reserved": decision.reserved,
+            "reserved": _reserved(pool),
+            "room_s": decision.room_s,
+            "unplaced": queue.unplaced,
+            "node_classes": queue.classes,
             "order_s": queue.order_s,
             "waiting_s": queue.waiting_since_s,
             "first_attempt_s": decision.first_attempt_s,
@@ -117,6 +121,12 @@ def _add_places(cycle: Cycle, shown: Ints, columns: dict[str, Column], texts: di
     columns |= {name: column[shown] for name, column in whole.items()}
     columns["effective"] = effective[shown]
     _add_quotas(cycle, shown, columns, texts)
+
+
+def _reserved(pool: PoolCycle) -> Ints:
+    """Return 1 for each entry that room is kept for, PROMISED where the pass before kept it already."""
+    reserved, promised = pool.decision.reserved, pool.queue.promised
+    return np.where(reserved, 1 if promised is None else np.where(promised, PROMISED, 1), 0)
 
 
 def _add_quotas(cycle: Cycle, shown: Ints, columns: dict[str, Column], texts: dict[str, list[str]]) -> None:
@@ -228,6 +238,18 @@ def _pending(pool: PoolCycle) -> Ints:
     return count
 
 
+def _nodes(room: Room) -> list[dict[str, Any]]:
+    """Return each kind of nodes: how many of those that take jobs have how much of the main resource free."""
+    return [
+        {
+            "kind": name,
+            "size": int(room.class_node_size[n]),
+            "free": [[units, int(room.shape[n, units])] for units in np.flatnonzero(room.shape[n]).tolist()],
+        }
+        for n, name in enumerate(room.class_name)
+    ]
+
+
 def _about(cycle: Cycle, applied: Applied | None, about: dict[str, Any]) -> dict[str, Any]:
     reading = cycle.snapshot.reading
     return about | {
@@ -247,6 +269,8 @@ def _about(cycle: Cycle, applied: Applied | None, about: dict[str, Any]) -> dict
                 "capacity": int(pool.snapshot.room.capacity[pool.snapshot.quotas.resources[0]]),
                 "configured": int(pool.snapshot.room.configured[pool.snapshot.quotas.resources[0]]),
                 "free": int(pool.snapshot.room.free[pool.snapshot.quotas.resources[0]]),
+                "free_by_resource": dict(zip(RESOURCES, pool.snapshot.room.free.tolist(), strict=True)),
+                "nodes": _nodes(pool.snapshot.room),
                 "fairshare": dataclasses.asdict(pool.snapshot.pool.fairshare),
                 "place_grace_s": pool.snapshot.pool.place_grace_s,
                 "history_from_s": pool.shares.history_from_s,

@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 
 from slurmfair.errors import SlurmfairError
+from slurmfair.model import Bools
 from slurmfair.view import Column, View
 
 Request = Mapping[str, Any]
 Report = Callable[[View, Request], Iterator[str]]
 NOBODY = -1
+RIGHTS = ("operators", "coordinated")  # keys of View.about that are told to nobody
 
 
 class NotAllowed(SlurmfairError):
@@ -34,24 +36,40 @@ class Caller:
         return not view.about.get("private_jobs") or self.is_operator(view)
 
     def is_operator(self, view: View) -> bool:
+        """root, the daemon's account, and whom Slurm's accounting calls Operator or Administrator."""
         return self.uid in (0, os.geteuid()) or self.name in view.about.get("operators", ())
+
+    def sees(self, view: View) -> Bools:
+        """Tell which jobs he may see where others' are hidden: his own, and those of accounts that he coordinates."""
+        accounts = set(view.about.get("coordinated", {}).get(self.name, ()))
+        return _one_of(view, "user", {self.name} - {""}) | _one_of(view, "account", accounts)
+
+
+def _one_of(view: View, column: str, wanted: set[str]) -> Bools:
+    """Tell which jobs have one of these texts in a column, shape (n_jobs,)."""
+    found = [text in wanted for text in view.texts[column]]
+    return np.asarray(found or [False], dtype=np.bool_)[view.jobs[column]]
 
 
 def visible(view: View, caller: Caller) -> View:
-    """Return the part of the view that the caller may see: his own jobs in full, others as counts in quotas.
+    """Return the part of the view that the caller may see: jobs in full that he sees, others as counts in quotas.
 
     `about["hidden"]` counts the jobs left out. What is left names no hidden job, user or account.
     """
     if caller.sees_all(view):
         return view
-    own = [bool(name) and name == caller.name for name in view.texts["user"]]
-    rows = np.flatnonzero(np.asarray(own or [False])[view.jobs["user"]])
+    rows = np.flatnonzero(caller.sees(view))
     jobs, texts = _restricted(view, rows)
     known = jobs["job_id"]
     jobs["blocker"] = np.where(np.isin(jobs["blocker"], known), jobs["blocker"], NOBODY)
     seen = set(known.tolist())
     quotas = [row | {"head": row["head"] if row["head"] in seen else NOBODY} for row in view.quotas]
-    return View(view.about | {"hidden": len(view) - len(rows)}, jobs, texts, quotas)
+    return View(_told(view.about) | {"hidden": len(view) - len(rows)}, jobs, texts, quotas)
+
+
+def _told(about: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what anybody may know about the daemon: not who has which rights."""
+    return {name: value for name, value in about.items() if name not in RIGHTS}
 
 
 def _restricted(view: View, rows: Column) -> tuple[dict[str, Column], dict[str, list[str]]]:
@@ -131,7 +149,7 @@ def answer(view: View, request: Request, age_s: float, away: str) -> Iterator[st
     report = REPORTS.get(str(request.get("report")))
     if report is None:
         raise SlurmfairError(f"no such report; known are {', '.join(REPORTS)}")
-    head = _dumped({"age_s": round(age_s, 3), "away": away, "about": view.about})
+    head = _dumped({"age_s": round(age_s, 3), "away": away, "about": _told(view.about)})
     yield head[:-1] + ',"body":'
     yield from report(view, request)
     yield "}\n"

@@ -14,7 +14,8 @@ import numpy as np
 
 from slurmfair.errors import DaemonUnreachable
 
-FORMAT = 1
+FORMAT = 2
+PROMISED = 2  # of the column `reserved`
 
 # Every column of View.jobs: one row a record, pending or running, of the managed partitions.
 # Times are seconds since the epoch; -1 stands for "none" or "not yet".
@@ -43,7 +44,10 @@ JOB_COLUMNS = {
     "priority": "Slurm's priority, as last read",
     "nice": "the user's nice",
     "blocker": "id of the job it stands behind, or that it is held back for; -1 for none",
-    "reserved": "1 if room is kept for it",
+    "reserved": "1 if room is kept for it, 2 if an earlier decision kept it already",
+    "room_s": "of those: when there could be room by the time limits of running jobs; -1 where not judged",
+    "unplaced": "1 if Slurm was let start it and did not within place_grace",
+    "node_classes": "bit n: may run on the n-th kind of nodes of its pool (about.pools.nodes)",
     "submit_s": "submission",
     "order_s": "order time",
     "waiting_s": "waiting since",
@@ -104,7 +108,9 @@ class View:
     sfprio (rank first); columns of text hold codes into `texts[column]`. `quotas` are rows of the quota trees.
     """
 
-    about: dict[str, Any]  # cluster, now_s, cycle and write counts, warnings, pools
+    about: dict[
+        str, Any
+    ]  # cluster, now_s, cycle and write counts, warnings, pools, who may see all (reports.RIGHTS)
     jobs: dict[str, Column] = field(repr=False)
     texts: dict[str, list[str]] = field(repr=False)
     quotas: list[dict[str, Any]] = field(repr=False)
@@ -151,4 +157,8 @@ def load(path: Path) -> View:
             jobs = {name[4:]: archive[name] for name in archive.files if name.startswith("job.")}
     except (OSError, ValueError, KeyError, BadZipFile) as err:
         raise DaemonUnreachable(f"{path}: no decision published yet ({err}); is slurmfaird running?") from err
+    if head["format"] != FORMAT:
+        raise DaemonUnreachable(
+            f"{path}: published by another release; restart slurmfaird and slurmfair-report"
+        )
     return View(head["about"], jobs, head["texts"], head["quotas"])

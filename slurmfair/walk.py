@@ -82,6 +82,8 @@ class Paper(NamedTuple):
     reserving: Ints
     shadow_s: Ints
     reserved_sum: Ints
+    claim_classes: Masks
+    claim: Ints
     group_classes: Masks
     group_sum: Ints
     begun: Ints
@@ -102,7 +104,8 @@ class Result(NamedTuple):
     more: Ints
     attempt: Ints
     place_open: Ints  # as model.Decision
-    blocker: Ints
+    blocker: Ints  # also the one that an entry is held back for
+    room_s: Ints  # of those that have reserved: when there could be room, -1 where unknown
     position: Ints
     allocated: Floats
 
@@ -169,6 +172,8 @@ def paper_for(n: int, n_quotas: int, n_lanes: int) -> Paper:
         reserving=np.empty(n_quotas, np.int64),
         shadow_s=np.full(n_quotas, -1, np.int64),
         reserved_sum=np.zeros(3, np.int64),
+        claim_classes=np.empty(n_quotas, np.uint64),
+        claim=np.empty((3, n_quotas), np.int64),
         group_classes=np.empty(n_quotas, np.uint64),
         group_sum=np.zeros((n_quotas, 3), np.int64),
         begun=np.zeros(n_quotas, np.int64),
@@ -191,6 +196,7 @@ def result_for(n: int, allocated: Floats) -> Result:
         attempt=np.full(n, -1, np.int64),
         place_open=np.full(n, -1, np.int64),
         blocker=np.full(n, -1, np.int64),
+        room_s=np.full(n, -1, np.int64),
         position=np.zeros(n, np.int64),
         allocated=np.empty_like(allocated),
     )

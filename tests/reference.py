@@ -18,7 +18,7 @@ from slurmfair.model import FOREVER_S, UNSET_S, Floats, Outcome, Queue, Quotas, 
 from slurmfair.walk import Running
 
 NO_SHARE = inf
-MOST_IN_TURN = 512
+MOST_IN_TURN = MOST_NAMED = 512
 
 
 @dataclass
@@ -79,6 +79,7 @@ class Pass:
     free: list[int] = field(default_factory=list)
     reservations: list[Entry] = field(default_factory=list)
     someone_failed: bool = False
+    n_named: int = 0
 
     # -- quotas ----------------------------------------------------------------------------------------
 
@@ -297,6 +298,37 @@ class Pass:
                 return True
         return False
 
+    def in_the_way_of(self, entry: Entry) -> Entry:
+        """Return for whom an entry is held back: the first, as they were made, that it leaves too little for."""
+        everyone = [r for r in self.reservations if r.leaf != entry.leaf]
+        others = [r for r in everyone if r.classes & entry.classes]
+        if self.entitled(entry):
+            return next(holder for holder in others if holder.promised)
+        short = []
+        for r in range(3):
+            if r != self.main and entry.need[r]:
+                left = self.free[r] - entry.need[r]
+                short.append(self.first_short(others, others, r, left))
+        for classes in {holder.classes for holder in others if holder.need[self.main]}:
+            if entry.need[self.main]:
+                left = self.free_in(classes) - entry.need[self.main]
+                inside = [holder for holder in everyone if holder.classes <= classes]
+                short.append(self.first_short(inside, others, self.main, left))
+        return self.reservations[min(self.reservations.index(one) for one in short if one)]
+
+    def first_short(self, claiming: list[Entry], named: list[Entry], r: int, left: int) -> Entry | None:
+        """Return the last of those to be named when the claims become more than is left, or the first after that."""
+        for n in range(1, len(claiming) + 1):
+            near = [holder for holder in claiming[:n] if holder in named and holder.need[r]]
+            if near and sum(holder.need[r] for holder in claiming[:n]) > left:
+                return near[-1]
+        return None
+
+    def room_s(self, entry: Entry) -> int:
+        """Return when there could be room for an entry that has reserved, -1 where that is not judged."""
+        judged = self.running is not None and self.fairshare.backfill_under_reservation
+        return self.earliest_s(entry) if entry.reserved and judged else -1
+
     def earliest_s(self, holder: Entry) -> int:
         """Return when the holder's need could be free, with the room before the pass."""
         assert self.running is not None
@@ -342,6 +374,9 @@ class Pass:
         entry.failed = True
         entry.reason = reason
         entry.outcome = Outcome.STARTS if entry.starts else reason
+        if entry.outcome == Outcome.HELD_BACK and self.n_named < MOST_NAMED:
+            entry.blocker = self.in_the_way_of(entry).row
+            self.n_named += 1
         if entry.first_attempt_s == UNSET_S:
             entry.first_attempt_s = self.now_s
         if reason not in (Outcome.CAPACITY, Outcome.PLACEMENT):

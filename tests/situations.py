@@ -22,6 +22,13 @@ class Situation:
     uid: int = 2001
 
 
+def _nodes(*free: int) -> list[dict[str, Any]]:
+    """Nodes of one kind with 8 GPUs, and how many of these each has free."""
+    return [
+        {"kind": "train:h100", "size": 8, "free": [[units, free.count(units)] for units in sorted(set(free))]}
+    ]
+
+
 def _told(*jobs: dict[str, Any], quotas: Sequence[dict[str, Any]] = (), **facts: Any) -> View:
     return view(jobs, quotas or [quota("vision", pending=3)], **facts)
 
@@ -202,10 +209,54 @@ def held_back_for_another_quota() -> Situation:
 
 
 @situation
+def held_back_far_down() -> Situation:
+    """For whom is only told to the first some hundred."""
+    rich = quota("vision", allocated=20.0, fair_share=16.0, entitled=False, ratio=1.25, pending=900)
+    mine = job(7, gpus=2, outcome=Outcome.HELD_BACK, position=800, standing=Standing.HELD)
+    return Situation(_told(mine, quotas=[rich], pools=[pool(free=4)]))
+
+
+@situation
 def held_back_without_backfill() -> Situation:
     told = held_back_for_another_quota().view
     told.about["pools"][0]["fairshare"]["backfill_under_reservation"] = False
     return Situation(told)
+
+
+def _held_back(mine: dict[str, Any], other: dict[str, Any], **llm: Any) -> Situation:
+    """Job 7 is held back for job 3."""
+    rich = quota("vision", **({"allocated": 20.0, "fair_share": 16.0, "pending": 1} | mine))
+    poor = quota("llm", **({"allocated": 4.0, "fair_share": 16.0, "pending": 1} | llm))
+    known = {"user": "cid", "quota": "llm", "gpus": 8, "reserved": 1, "first_attempt_s": NOW_S - HOUR_S}
+    job_7 = job(7, gpus=2, outcome=Outcome.HELD_BACK, blocker=3, standing=Standing.HELD)
+    return Situation(_told(job(3, **(known | other)), job_7, quotas=[rich, poor], pools=[pool(free=4)]))
+
+
+@situation
+def held_back_until_room_is_foreseen() -> Situation:
+    return _held_back({}, {"room_s": NOW_S + HOUR_S})
+
+
+@situation
+def held_back_for_a_promise() -> Situation:
+    return _held_back({}, {"reserved": 2}, allocated=12.0)
+
+
+@situation
+def held_back_within_its_share_for_a_promise() -> Situation:
+    return _held_back({"allocated": 10.0}, {"reserved": 2}, allocated=12.0)
+
+
+@situation
+def held_back_for_one_that_starved() -> Situation:
+    told = _held_back({}, {"waiting_s": NOW_S - 40 * HOUR_S}, allocated=12.0)
+    told.view.about["pools"][0]["fairshare"]["starvation_after_s"] = 24 * HOUR_S
+    return told
+
+
+@situation
+def held_back_after_others_of_its_quota() -> Situation:
+    return _held_back({"allocated": 14.0, "after_pass": 16.0}, {})
 
 
 @situation
@@ -251,15 +302,54 @@ def not_placed_by_slurm() -> Situation:
         gpus=8,
         nodes=2,
         outcome=Outcome.PLACEMENT,
+        unplaced=1,
+        node_classes=1,
         reason="Resources",
         first_attempt_s=NOW_S - 10 * MINUTE_S,
     )
-    return Situation(_told(stuck, pools=[pool(free=12)]))
+    return Situation(_told(stuck, pools=[pool(free=12, nodes=_nodes(0, 4, 4, 4))]))
+
+
+@situation
+def free_in_too_small_pieces() -> Situation:
+    job_7 = job(7, gpus=16, nodes=2, outcome=Outcome.PLACEMENT, node_classes=1)
+    return Situation(_told(job_7, pools=[pool(free=20, nodes=_nodes(8, 4, 4, 4))]))
+
+
+@situation
+def free_in_too_small_pieces_once_others_have_theirs() -> Situation:
+    job_7 = job(7, gpus=8, outcome=Outcome.PLACEMENT, node_classes=1)
+    quotas = [quota("vision", allocated=12.0, after_pass=14.0, fair_share=32.0, pending=3)]
+    return Situation(_told(job_7, quotas=quotas, pools=[pool(free=20, nodes=_nodes(8, 4, 4, 4))]))
+
+
+@situation
+def no_node_takes_jobs() -> Situation:
+    nodes = [
+        {"kind": "train:a100", "size": 4, "free": [[4, 2]]},
+        {"kind": "train:h100", "size": 8, "free": []},
+    ]
+    job_7 = job(7, gpus=4, outcome=Outcome.CAPACITY, node_classes=2)
+    return Situation(_told(job_7, pools=[pool(free=8, nodes=nodes)]))
+
+
+@situation
+def the_nodes_of_its_type_are_full() -> Situation:
+    nodes = [{"kind": "train:a100", "size": 4, "free": [[4, 2]]}, *_nodes(0, 1)]
+    job_7 = job(7, gpus=2, outcome=Outcome.CAPACITY, node_classes=2)
+    return Situation(_told(job_7, pools=[pool(free=9, nodes=nodes)]))
+
+
+@situation
+def too_few_cpus_are_free() -> Situation:
+    free = {"gres/gpu": 4, "cpu": 10, "mem": 10**6}
+    return Situation(_told(job(7, cpus=64), pools=[pool(free=4, free_by_resource=free)]))
 
 
 @situation
 def gang_on_four_nodes() -> Situation:
-    return Situation(_told(job(7, gpus=32, nodes=4, reserved=1), pools=[pool(free=20)]))
+    gang = job(7, gpus=32, nodes=4, reserved=1, node_classes=1, room_s=NOW_S + HOUR_S)
+    return Situation(_told(gang, pools=[pool(free=20, nodes=_nodes(8, 8, 4, 0))]))
 
 
 @situation

@@ -225,6 +225,46 @@ def test_held_back_is_a_failed_attempt_and_is_closed_to_slurm() -> None:
     assert made.by_name(made.decision.first_attempt_s)["head"] == 1000
 
 
+def test_who_is_held_back_is_told_for_whom() -> None:
+    made = one_kind(OWED, 4).decide(job("gang", "owed", 16), job("small", "over", 1))
+    assert made.outcomes["small"] == "HELD_BACK" and made.blockers == {"small": "gang"}
+
+
+def test_of_two_reservations_the_first_that_would_lose_its_room_is_named() -> None:
+    """Ten are free: beside `tiny` there is room for six more, beside both for none."""
+    quotas = {"a": Q(share=20), "b": Q(share=20), "over": Q(share=0, held=12)}
+    nodes = J("tiny", "a", 4, nodes=1), J("wide", "b", 6, nodes=1)
+    pool = Pool(quotas, [[2, 2, 2, 2, 2]], [6], cpus=900)
+    small = pool.decide(*nodes, J("small", "over", 2, nodes=1))
+    large = pool.decide(*nodes, J("large", "over", 8, nodes=4))
+    assert small.reserved == large.reserved == ["tiny", "wide"]
+    assert small.blockers == {"small": "wide"} and large.blockers == {"large": "tiny"}
+
+
+def test_a_reservation_on_other_nodes_is_not_named() -> None:
+    quotas = {"a": Q(share=16), "b": Q(share=16), "over": Q(share=4, held=12)}
+    pool = Pool(quotas, [[2, 2, 2], [2, 2]], [4, 4])
+    inside, around = J("inside", "a", 4, nodes=1, kinds=(0,)), J("around", "b", 4, nodes=1)
+    small = J("small", "over", 2, kinds=(1,))
+    made = pool.decide(inside, around, small, replace(small, name="more", need=1))
+    assert made.blockers == {"more": "around"}
+
+
+def test_for_cpus_the_one_that_needs_them_is_named() -> None:
+    quotas = {"a": Q(share=16), "b": Q(share=16), "over": Q(share=0, held=12)}
+    pool = one_kind(quotas, 4, cpus=20)
+    made = pool.decide(job("gpus", "a", 5), job("both", "b", 5, cpus=15), J("eats", "over", 0, cpus=6))
+    assert made.reserved == ["gpus", "both"] and made.blockers == {"eats": "both"}
+
+
+def test_when_there_could_be_room_is_known_of_reservations_alone() -> None:
+    made = one_kind(OWED, 4).decide(GANG, job("small", "over", 1, time_limit_s=501), running=RUNNING)
+    assert made.by_name(made.decision.room_s) == {"gang": 1500, "small": -1}
+    made = one_kind(OWED, 4).decide(GANG, running=RUNNING)
+    assert made.by_name(made.decision.room_s) == {"gang": 1500}, "also if nobody asked"
+    assert one_kind(OWED, 4).decide(GANG).decision.room_s.tolist() == [-1], "nothing is known of what runs"
+
+
 def test_an_entitlement_of_whole_units_decides_not_the_fractional_share() -> None:
     pool = one_kind(OWED, 4)
     jobs = job("gang", "owed", 16), job("small", "over", 1)

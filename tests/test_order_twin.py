@@ -25,6 +25,7 @@ def check_agreement(case: PoolCase) -> None:
     assert decision.first_attempt_s.tolist() == column("first_attempt_s")
     assert decision.reserved.tolist() == column("reserved")
     assert decision.allocated.tolist() == made.allocated
+    assert decision.room_s.tolist() == [made.room_s(entry) for entry in made.entries]
     assert decision.leading_since_s.tolist() == [made.leading_since(entry) for entry in made.entries]
     made.open_up()
     assert decision.may_start.tolist() == column("may_start")

@@ -17,7 +17,7 @@ from slurmfair.model import FOREVER_S, UNSET_S, Outcome
 from slurmfair.publish import NONE, make_view
 from slurmfair.slurm.cluster import Result
 from slurmfair.standing import Standing
-from slurmfair.view import JOB_COLUMNS, QUOTA_KEYS, View, load, save
+from slurmfair.view import JOB_COLUMNS, PROMISED, QUOTA_KEYS, View, load, save
 from tests.cycles import HELD, POLICY, cycle, full, running
 from tests.tables import NOW_S
 
@@ -177,6 +177,48 @@ def test_about_names_the_cycle_and_its_pools(view: View) -> None:
     assert about["n_waiting"] == 7
     (pool,) = about["pools"]
     assert (pool["pool"], pool["capacity"], pool["free"], pool["place_grace_s"]) == ("gpu", 16, 1, 30)
+
+
+def test_what_is_free_is_told_by_resource_and_by_node(view: View) -> None:
+    (pool,) = view.about["pools"]
+    assert pool["free_by_resource"]["gres/gpu"] == 1
+    assert [(kind["size"], kind["free"]) for kind in pool["nodes"]] == [(8, [[0, 1], [1, 1]])]
+    assert {row(view, job)["node_classes"] for job in (30, 31, 33)} == {1}
+    assert row(view, 20)["node_classes"] == 0, "it runs"
+    json.dumps(view.about)
+
+
+def test_room_that_an_earlier_pass_kept_is_told_apart() -> None:
+    large = {"job_id": 30, "wanted": (8, 16, 4096)}
+    first = cycle(large, nodes=full(15))
+    assert row(make_view(first, None, {}), 30)["reserved"] == 1
+    second = cycle(large, nodes=full(15), memory=first.memory_after(()), now_s=NOW_S + 10)
+    assert row(make_view(second, None, {}), 30)["reserved"] == PROMISED
+
+
+def test_when_there_could_be_room_is_told_of_reservations(view: View) -> None:
+    assert row(view, 30)["room_s"] >= NOW_S
+    assert row(view, 31)["room_s"] == NONE
+
+
+def test_what_slurm_did_not_start_is_told() -> None:
+    found = cycle({"job_id": 30})
+    memory = found.memory_after(())
+    assert row(make_view(found, None, {}), 30)["unplaced"] == 0
+    later = cycle({"job_id": 30}, memory=memory, now_s=NOW_S + 31)
+    told = row(make_view(later, None, {}), 30)
+    assert (told["outcome"], told["unplaced"]) == (Outcome.PLACEMENT, 1)
+
+
+def test_a_view_of_another_release_is_refused(
+    view: View, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "view.npz"
+    monkeypatch.setattr("slurmfair.view.FORMAT", 1)
+    save(view, path)
+    monkeypatch.undo()
+    with pytest.raises(DaemonUnreachable, match="another release"):
+        load(path)
 
 
 def test_the_view_survives_its_file(view: View, tmp_path: Path) -> None:

@@ -59,6 +59,26 @@ def test_somebody_without_a_name_sees_nothing(private: View) -> None:
     assert len(visible(private, Caller(4711, ""))) == 0
 
 
+def test_a_coordinator_sees_the_jobs_of_his_accounts_and_his_own(private: View) -> None:
+    private.about["coordinated"] = {"ann": ["secret"], "bob": ["vision", "elsewhere"]}
+    assert visible(private, ANN).jobs["job_id"].tolist() == [3, 4, 5, 6]
+    assert visible(private, Caller(2002, "bob")).jobs["job_id"].tolist() == [3, 5]
+    assert len(visible(private, Caller(2003, "cid"))) == 0
+
+
+def test_nobody_is_told_who_has_which_rights(private: View) -> None:
+    private.about["coordinated"] = {"bob": ["vision"]}
+    for seen in (private, visible(private, ANN)):
+        about = _asked(seen, report="status")["about"]
+        assert about["cluster"] == "lab"
+        assert not {"operators", "coordinated"} & set(about)
+
+
+def test_a_coordinator_is_no_operator(private: View) -> None:
+    private.about["coordinated"] = {"ann": ["secret"]}
+    assert not ANN.is_operator(private)
+
+
 def test_without_private_data_everybody_sees_everything(private: View) -> None:
     private.about["private_jobs"] = False
     assert visible(private, ANN) is private

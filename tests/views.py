@@ -26,7 +26,7 @@ def job(job_id: int, **facts: Any) -> dict[str, Any]:
         "user": "ann", "account": "vision", "partition": "train", "qos": "normal", "name": "wrap",
         "pool": "h100", "quota": "vision", "policy": "balance", "standing": Standing.OPEN, "outcome": 3,
         "base": 5, "effective": 5.0, "position": 1, "place": 1, "rank": 100000, "priority": 100000, "nice": 0,
-        "blocker": -1, "reserved": 0, "submit_s": NOW_S - 600, "order_s": NOW_S - 600, "waiting_s": NOW_S - 600,
+        "blocker": -1, "reserved": 0, "room_s": -1, "unplaced": 0, "node_classes": 0, "submit_s": NOW_S - 600, "order_s": NOW_S - 600, "waiting_s": NOW_S - 600,
         "first_attempt_s": NOW_S - 120, "eligible_s": NOW_S - 600, "start_s": -1, "time_limit_s": 3600,
         "tasks": 1, "nodes": 1, "gpus": 1, "cpus": 1, "mem_mib": 1000, "gpu_type": "h100", "reason": "Resources",
         "reason_text": "", "dependent": 0, "begin_s": 0,
@@ -75,10 +75,11 @@ def pool(name: str = "h100", **facts: Any) -> dict[str, Any]:
     share = FairShare()
     plain: dict[str, Any] = {
         "pool": name, "partitions": ["train", "interactive"], "resource": "gres/gpu", "capacity": 32,
-        "configured": 32, "free": 0, "place_grace_s": 60.0, "history_from_s": NOW_S - 86400, "capacity_from_s": NOW_S - 86400,
+        "configured": 32, "free": 0, "nodes": [], "place_grace_s": 60.0, "history_from_s": NOW_S - 86400, "capacity_from_s": NOW_S - 86400,
         "fairshare": {field: getattr(share, field) for field in FairShare.__dataclass_fields__ if field != "window"},
     }  # fmt: skip
-    return plain | facts
+    free = {"gres/gpu": facts.get("free", 0), "cpu": 1000, "mem": 10**6}
+    return plain | {"free_by_resource": free} | facts
 
 
 def about(**facts: Any) -> dict[str, Any]:

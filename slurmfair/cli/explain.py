@@ -6,6 +6,7 @@ import argparse
 import json
 import textwrap
 from collections.abc import Iterator
+from dataclasses import asdict
 from functools import cache
 from typing import Any
 
@@ -96,6 +97,7 @@ def _record(asked: Asked, one: Explanation) -> dict[str, Any]:
             for sentence in one.sentences
         ],
         "waits_for": number(_set(one.waits_for)),
+        "nodes": None if one.nodes is None else asdict(one.nodes),
         "job": next(iter(job_records(rows, asked)), None),
     }
 

@@ -10,7 +10,7 @@ from slurmfair.cli.rows import Rows, of_quotas
 from slurmfair.cli.terms import Asked
 from slurmfair.cli.text import clock
 from slurmfair.model import FOREVER_S, Outcome
-from slurmfair.view import Column
+from slurmfair.view import PROMISED, Column
 
 Make = Callable[[Any], Any]
 
@@ -30,6 +30,10 @@ def _positive(value: int) -> dict[str, Any]:
 def _limit_minutes(seconds: int) -> dict[str, Any]:
     """Slurm's records count time limits in minutes."""
     return number(seconds // 60, infinite=seconds >= FOREVER_S)
+
+
+def _promised(reserved: int) -> bool:
+    return reserved == PROMISED
 
 
 def _outcome(value: int) -> str:
@@ -76,6 +80,8 @@ FIELDS: tuple[tuple[str, str, Make], ...] = (
     ("outcome", "outcome", _outcome),
     ("blocker", "blocker", _positive),
     ("reserved", "reserved", bool),
+    ("promised", "reserved", _promised),
+    ("room_time", "room_s", _from_zero),
     ("order_time", "order_s", _from_zero),
     ("waiting_since", "waiting_s", _from_zero),
     ("first_attempt", "first_attempt_s", _from_zero),

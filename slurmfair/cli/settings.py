@@ -28,7 +28,8 @@ def parser(command: str) -> Parser:
         description="Change settings of a pool until they are unset. They win over the policy file and survive restarts."
         if setting
         else "End a change made with slurmfair set: the policy file counts again.",
-        epilog="Only root, the daemon's account and operators may. slurmfair status lists what is set.",
+        epilog="Only root, the daemon's account and operators (AdminLevel Operator or Administrator in Slurm's accounting) may. "
+        "slurmfair status lists what is set.",
     )
     out.add_argument("pool", metavar="POOL", help="name of a pool")
     form, example = (
@@ -53,7 +54,7 @@ def reply_as(command: str, asked: Asked) -> Reply:
     if not asked.caller.is_operator(asked.view):
         raise NotAllowed(
             f"user {asked.caller.name or asked.caller.uid} may not change settings; "
-            "root, the daemon's account and operators may"
+            "root, the daemon's account and operators (sacctmgr show user) may"
         )
     config = load_policy(Path(str(asked.view.about["policy_file"])))
     with closing(State(asked.paths.database)) as state:

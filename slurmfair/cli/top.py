@@ -6,9 +6,11 @@ import argparse
 import os
 import select
 import sys
+import textwrap
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -114,7 +116,7 @@ def screen(told: Told, width: int, height: int) -> list[Text]:
 
     lines = [Text(title(told), style="bold")]
     if told.away:
-        lines.append(Text(printable(told.away), style="red"))
+        lines += [Text(line, style="red") for line in textwrap.wrap(printable(told.away), width)]
     lines += [*_pools(told), Text("")]
     rest = max(0, height - len(lines))
     quotas = list(_quotas(told, width))
@@ -222,27 +224,39 @@ def _decisions(told: Told) -> Iterator[str]:
 
 
 def _live(paths: Paths, delay_s: float, iterations: int) -> int:
-    """Show the screen until q is pressed, or so many looks were taken."""
+    """Show the screen until q is pressed, or so many looks were taken; return 1 if nobody answered the last one."""
     from rich.console import Console, Group
     from rich.live import Live
 
-    console = Console()
-    told = look(paths)
+    console = Console(no_color=True if _colourless() else None)
+    told, looked_s = look(paths), time.monotonic()
     with _keys() as pressed, Live(console=console, screen=True, auto_refresh=False) as live:
         for n in count(1):
             live.update(Group(*screen(told, console.width, console.height - 1)), refresh=True)
             if n == iterations or pressed(delay_s):
-                return 0
-            told = _look_again(paths, told)
-    return 0
+                break
+            before_s, looked_s = looked_s, time.monotonic()
+            told = _look_again(paths, told, looked_s - before_s)
+    return 1 if told.away else 0
 
 
-def _look_again(paths: Paths, before: Told) -> Told:
-    """Return what the reporter says now; what it said before where nobody answers."""
+def _colourless() -> bool:
+    """Tell whether the terminal has no colours, as its description says; rich asks for its name alone."""
+    import curses
+
+    try:
+        curses.setupterm()
+    except curses.error:
+        return False
+    return curses.tigetnum("colors") < 8
+
+
+def _look_again(paths: Paths, before: Told, passed_s: float) -> Told:
+    """Return what the reporter says now; what it said before, so much older now, where nobody answers."""
     try:
         return look(paths)
     except DaemonUnreachable as err:
-        return Told(before.age_s, str(err), before.about, before.quotas, before.heads, before.decisions)
+        return replace(before, age_s=before.age_s + passed_s, away=str(err))
 
 
 @contextmanager

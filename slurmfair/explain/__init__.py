@@ -10,9 +10,11 @@ from slurmfair.cli.job_ids import JobId, rows_of
 from slurmfair.cli.rows import state_of
 from slurmfair.cli.text import Clock, printable
 from slurmfair.explain.case import Case, case_of, counted, job_name, wanted
+from slurmfair.explain.nodes import node_room
 from slurmfair.explain.outside import outside, partitions_of
 from slurmfair.explain.queue import in_queue
 from slurmfair.explain.terms import Explanation, Kind, Sentence
+from slurmfair.model import Outcome
 from slurmfair.standing import Standing
 from slurmfair.view import View
 
@@ -41,6 +43,7 @@ def explained(case: Case) -> Explanation:
         headline=_headline(case),
         sentences=sentences,
         waits_for=job["blocker"] if case.outcome is not None else -1,
+        nodes=node_room(case) if case.outcome in (Outcome.CAPACITY, Outcome.PLACEMENT) else None,
     )
 
 

@@ -77,6 +77,11 @@ class Case:
         """Return the job it stands behind or is held back for, None if there is none or it may not be seen."""
         return row_of(self.view, int(self.job["blocker"]))
 
+    def of_job(self, job: Row) -> Case:
+        """Return the case of another job."""
+        found = np.flatnonzero(self.view.jobs["job_id"] == job["job_id"])
+        return case_of(self.view, int(found[0]), self.clock)
+
     def at(self, moment_s: float) -> str:
         """Return a moment in both forms: the clock's, and from now."""
         away = moment_s - self.now_s
@@ -100,6 +105,12 @@ def case_of(view: View, row: int, clock: Clock) -> Case:
         rows = np.flatnonzero(view.jobs["het_id"] == job["het_id"])
         parts = tuple(view.row(int(one)) for one in rows)
     return Case(view, job, parts, clock, of_quotas(view))
+
+
+def admitted_now(case: Case) -> float:
+    """Return what the jobs get that were admitted in the last pass."""
+    top = (row for row in case.view.quotas if row["pool"] == case.job["pool"] and not row["parent"])
+    return float(sum(row["after_pass"] - row["allocated"] for row in top))
 
 
 def job_name(job: Row) -> str:

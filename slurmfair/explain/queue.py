@@ -8,7 +8,8 @@ from slurmfair.cli.rows import aged
 from slurmfair.cli.text import words
 from slurmfair.explain.behind import behind
 from slurmfair.explain.case import POLICIES, Case, counted, ordinal
-from slurmfair.explain.room import capacity, held_back, limit, parked, placement
+from slurmfair.explain.kept import held_back
+from slurmfair.explain.room import capacity, limit, parked, placement
 from slurmfair.explain.terms import Kind, Sentence
 from slurmfair.model import Outcome
 from slurmfair.standing import Standing

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from slurmfair.cli.text import amount, words
-from slurmfair.explain.case import Case, Row, job_name, of
+from slurmfair.explain.case import Case, Row, admitted_now, of
+from slurmfair.explain.nodes import on_nodes, on_what
 from slurmfair.explain.terms import Kind, Sentence
-from slurmfair.explain.words import be, named, needs, per_node, slurm_reason
+from slurmfair.explain.words import be, per_node, slurm_reason
+from slurmfair.model import FOREVER_S
 
 
 def limit(case: Case) -> Iterator[Sentence]:
@@ -49,18 +51,37 @@ def capacity(case: Case) -> Iterator[Sentence]:
     free = max(0.0, float(pool["free"]) - admitted)
     taken = f" once the jobs that start now have got their {amount(admitted)}" if admitted else ""
     size = f"{of(pool['capacity'], resource)} of pool {pool['pool']}"
+    short = [name for name, left in pool["free_by_resource"].items() if case.need(name) > left]
     if need > free:
         yield Sentence(
             Kind.WHY, f"It needs {of(need, resource)}; of the {size} {amount(free)} {be(free)} free{taken}."
         )
+        yield from on_nodes(case)
         yield Sentence(Kind.NEEDED, f"Running jobs must end and give back {of(need - free, resource)} more.")
+    elif short:
+        yield from _short_of(case, short)
     else:
+        where = "but not on nodes that suit it" if not admitted else "and what suits it then is too little"
         yield Sentence(
             Kind.WHY,
-            f"It needs {per_node(case)}. Of the {size} {amount(free)} {be(free)} free{taken}, but not on nodes that suit it.",
+            f"It needs {per_node(case)}. Of the {size} {amount(free)} {be(free)} free{taken}, {where}.",
         )
-        yield Sentence(Kind.NEEDED, "Running jobs must end on nodes that suit it.")
+        yield from on_nodes(case)
+        yield on_what(case)
     yield from _reserved(case)
+
+
+def _short_of(case: Case, short: list[str]) -> Iterator[Sentence]:
+    """Yield what is short beside the resource that the pool is divided by."""
+    free = case.pool["free_by_resource"]
+    for name in short:
+        left = free[name]
+        yield Sentence(
+            Kind.WHY,
+            f"It needs {of(case.need(name), name)}; of pool {case.pool['pool']} {amount(left)} {be(left)} free.",
+        )
+    missing = ", ".join(of(case.need(name) - free[name], name) for name in short)
+    yield Sentence(Kind.NEEDED, f"Running jobs must end and give back {missing} more.")
 
 
 def _reserved(case: Case) -> Iterator[Sentence]:
@@ -69,12 +90,13 @@ def _reserved(case: Case) -> Iterator[Sentence]:
             Kind.NEEDED,
             "Room is kept for it: what becomes free goes to it first, and jobs of quotas beyond their fair share wait.",
         )
+        yield from _foreseen(case)
         return
-    share, beyond = case.pool["fairshare"], beyond_share(case)
+    share, too_much = case.pool["fairshare"], beyond_share(case)
     after_s = share["starvation_after_s"]
-    if share["enforce"] != "holdback" or beyond is None:
+    if share["enforce"] != "holdback" or too_much is None:
         return
-    yield Sentence(Kind.WHY, f"No room is kept for it, because {beyond}.")
+    yield Sentence(Kind.WHY, f"No room is kept for it, because {too_much}.")
     at_s = int(case.job["waiting_s"] + after_s)
     if after_s and case.job["waiting_s"] >= 0 and at_s > case.now_s:
         yield Sentence(
@@ -84,61 +106,54 @@ def _reserved(case: Case) -> Iterator[Sentence]:
         )
 
 
+def _foreseen(case: Case) -> Iterator[Sentence]:
+    """Yield when there could be room; the plan knows by the time limits of running jobs alone."""
+    at_s = case.job["room_s"]
+    if case.now_s < at_s < FOREVER_S:
+        yield Sentence(
+            Kind.EXPECTED,
+            f"As much as it needs is free at {case.at(at_s)} at the latest, by the time limits of running jobs; "
+            "what is kept for other jobs is not counted.",
+            at_s,
+        )
+
+
 def placement(case: Case) -> Iterator[Sentence]:
-    yield Sentence(
-        Kind.WHY,
-        f"By count everything it needs is free, but Slurm did not start it within {words(case.pool['place_grace_s'])}; "
-        f"Slurm's reason: {slurm_reason(case.job)}.",
-    )
-    yield Sentence(
-        Kind.NEEDED,
-        f"It needs {per_node(case)}; the free ones lie on other nodes, or Slurm keeps them for another job. "
-        "It is tried again when more becomes free.",
-    )
-    yield from _reserved(case)
-
-
-def held_back(case: Case) -> Iterator[Sentence]:
-    other, resource = case.blocker, case.resource
-    if other is None:
-        yield Sentence(Kind.WHY, "What is free is kept for another job, whose quota is owed it.")
-    else:
-        owner = case.quotas.get((other["pool"], other["quota"]))
-        owed = f", and {_share(owner)}" if owner else ""
+    if case.job["unplaced"]:
+        grace = words(case.pool["place_grace_s"])
         yield Sentence(
             Kind.WHY,
-            f"What is free is kept for job {named(other)}, which needs {needs(other, resource)}{owed}.",
+            f"By count everything it needs is free, but Slurm did not start it within {grace}; "
+            f"Slurm's reason: {slurm_reason(case.job)}.",
         )
-    beyond = beyond_share(case)
-    if beyond is not None:
-        yield Sentence(Kind.WHY, f"This job must not take it, because {beyond}.")
-    whom = f"job {job_name(other)}" if other else "that job"
-    yield Sentence(
-        Kind.NEEDED,
-        f"Either {whom} starts, or more is free than it needs, or jobs of {case.quota['quota']} end until this one "
-        "is within the fair share.",
-    )
-    if case.pool["fairshare"]["backfill_under_reservation"]:
+        yield from on_nodes(case)
         yield Sentence(
-            Kind.ADVICE,
-            f"With a time limit so short that it cannot delay {whom}, it may start before "
-            f"(scontrol update JobId={case.job['job_id']} TimeLimit=...).",
+            Kind.NEEDED,
+            f"It needs {per_node(case)}; the free ones lie on other nodes, or Slurm keeps them for another job. "
+            "It is tried again when more becomes free.",
         )
-
-
-def _share(quota: Row) -> str:
-    share = of(round(quota["fair_share"], 2), quota["resource"])
-    return f"{quota['quota']} holds {amount(quota['allocated'])} of a fair share of {share}"
+    else:
+        yield Sentence(
+            Kind.WHY,
+            f"By count as much as it needs is free, but it needs {per_node(case)}, and what is free lies otherwise.",
+        )
+        yield from on_nodes(case)
+        yield on_what(case)
+    yield from _reserved(case)
 
 
 def beyond_share(case: Case) -> str | None:
     """Return which quota would be beyond its fair share with this job, None if none would be."""
+    return beyond(case, "fair_share", "of a fair share of")
+
+
+def beyond(case: Case, bound: str, words: str, held: str = "allocated", others: str = "it") -> str | None:
     need, resource = case.need(case.resource), case.resource
     for quota in case.path:
-        with_it = quota["allocated"] + need
-        if with_it > quota["fair_share"]:
-            share = of(round(quota["fair_share"], 2), resource)
-            return f"with it {quota['quota']} would hold {amount(with_it)} of a fair share of {share}"
+        with_it = quota[held] + need
+        if with_it > quota[bound]:
+            most = of(round(quota[bound], 2), resource)
+            return f"with {others} {quota['quota']} would hold {amount(with_it)} {words} {most}"
     return None
 
 
@@ -173,9 +188,3 @@ def _too_small(case: Case) -> Iterator[str]:
     need, resource = case.need(case.resource), case.resource
     if need > case.pool["configured"]:
         yield f"It needs {of(need, resource)}, and pool {case.pool['pool']} has {amount(case.pool['configured'])}."
-
-
-def admitted_now(case: Case) -> float:
-    """Return what the jobs get that were admitted in the last pass."""
-    top = (row for row in case.view.quotas if row["pool"] == case.job["pool"] and not row["parent"])
-    return float(sum(row["after_pass"] - row["allocated"] for row in top))

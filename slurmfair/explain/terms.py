@@ -14,7 +14,7 @@ class Kind(Enum):
     NEEDED = "needed"  # what has to happen
     SINCE = "since"
     NEXT = "next"  # what changes by itself, and when
-    EXPECTED = "expected"  # Slurm's own estimate
+    EXPECTED = "expected"  # Slurm's own estimate, or the plan's
     ADVICE = "advice"  # what the reader can do
 
 
@@ -23,6 +23,16 @@ class Sentence:
     kind: Kind
     text: str
     at_s: int = -1  # of NEXT and EXPECTED: when
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRoom:
+    """A need of so many nodes with so much of the pool's main resource free each, and what there is."""
+
+    nodes: int
+    each: int
+    found: int  # usable nodes that have so much free, before what starts now has got its own
+    usable: int  # nodes that it may use and that take jobs now
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,3 +45,4 @@ class Explanation:
     headline: str
     sentences: tuple[Sentence, ...]
     waits_for: int = -1
+    nodes: NodeRoom | None = None  # of a job that lacks room

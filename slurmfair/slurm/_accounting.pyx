@@ -1,6 +1,6 @@
 """Our own edge to accounting: every run of every job, which pyslurm cannot ask for; no GIL during a call.
 
-Also the rights of an account, which slurmctld knows. As for _jobs: import pyslurm first.
+Also the rights of users, which slurmctld knows. As for _jobs: import pyslurm first.
 """
 
 from libc.errno cimport errno
@@ -70,13 +70,16 @@ cdef extern from *:
         unsigned int id
         char *name
 
+    ctypedef struct slurmdb_coord_rec_t:
+        char *name
+
     ctypedef struct slurmdb_user_rec_t:
         int admin_level
+        void *coord_accts
         char *name
 
     ctypedef struct assoc_mgr_info_request_msg_t:
         unsigned int flags
-        void *user_list
 
     ctypedef struct assoc_mgr_info_msg_t:
         void *user_list
@@ -96,7 +99,6 @@ cdef extern from *:
     const unsigned int JOBCOND_FLAG_NO_STEP
     const unsigned int JOBCOND_FLAG_NO_TRUNC
     const unsigned int ASSOC_MGR_INFO_FLAG_USERS
-    const int SLURMDB_ADMIN_NONE
     const int SLURMDB_ADMIN_OPERATOR
     const int SLURMDB_ADMIN_SUPER_USER
     const int SLURM_SUCCESS
@@ -110,51 +112,65 @@ TEXTS = ("tres_alloc_str", "user", "account", "partition", "jobname")
 cdef enum:
     N_NUMBERS = 12
 LEVELS = {
-    SLURMDB_ADMIN_NONE: "None",
     SLURMDB_ADMIN_OPERATOR: "Operator",
     SLURMDB_ADMIN_SUPER_USER: "Administrator",
 }
 
 
-def admin_level(str account):
-    """Return the AdminLevel of an account as slurmctld knows it now, "None" if it does not know the account.
+def rights():
+    """Return what users may do, as slurmctld knows it now: the AdminLevel of all above "None", and the
+    accounts that each coordinates, those below the ones he was given included.
 
     Raises OSError with Slurm's number.
     """
     cdef assoc_mgr_info_request_msg_t request
     cdef assoc_mgr_info_msg_t *answer = NULL
-    cdef bytes name = account.encode()
     cdef int code, error
     memset(&request, 0, sizeof(request))
     request.flags = ASSOC_MGR_INFO_FLAG_USERS
-    request.user_list = slurmfair_list_create(NULL)
-    slurmfair_list_append(request.user_list, <char *> name)
     with nogil:
         code = slurm_load_assoc_mgr_info(&request, &answer)
         error = errno
-    slurmfair_list_destroy(request.user_list)
     if code != SLURM_SUCCESS:
         raise failure(error)
     try:
-        return level_of(answer.user_list, account)
+        return rights_of(answer.user_list)
     finally:
         slurm_free_assoc_mgr_info_msg(answer)
 
 
-cdef str level_of(void *user_list, str account):
-    """Return the level of one account in a list of users."""
+cdef tuple rights_of(void *user_list):
+    """Return the levels and the coordinated accounts of a list of users."""
     cdef void *place = slurmfair_iterator_create(user_list) if user_list is not NULL else NULL
     cdef slurmdb_user_rec_t *user
-    level = "None"
+    levels, coordinated = {}, {}
     while place is not NULL:
         user = <slurmdb_user_rec_t *> slurmfair_list_next(place)
         if user is NULL:
             break
-        if text(user.name) == account:
-            level = LEVELS.get(user.admin_level, "None")
+        if user.admin_level in (SLURMDB_ADMIN_OPERATOR, SLURMDB_ADMIN_SUPER_USER):
+            levels[text(user.name)] = LEVELS[user.admin_level]
+        accounts = coordinated_by(user)
+        if accounts:
+            coordinated[text(user.name)] = accounts
     if place is not NULL:
         slurmfair_iterator_destroy(place)
-    return level
+    return levels, coordinated
+
+
+cdef tuple coordinated_by(slurmdb_user_rec_t *user):
+    """Return the names of the accounts that a user coordinates."""
+    cdef void *place = slurmfair_iterator_create(user.coord_accts) if user.coord_accts is not NULL else NULL
+    cdef slurmdb_coord_rec_t *one
+    names = []
+    while place is not NULL:
+        one = <slurmdb_coord_rec_t *> slurmfair_list_next(place)
+        if one is NULL:
+            break
+        names.append(text(one.name))
+    if place is not NULL:
+        slurmfair_iterator_destroy(place)
+    return tuple(names)
 
 
 cdef class Accounting:

@@ -13,7 +13,7 @@ import numpy as np
 
 from slurmfair.model import Coded
 from slurmfair.slurm import parse, tables
-from slurmfair.slurm.settings import PartitionSettings, Settings
+from slurmfair.slurm.settings import PartitionSettings, Rights, Settings
 from slurmfair.slurm.tables import EXCLUSIVE, NodeRecord, RawJobs
 
 
@@ -134,7 +134,7 @@ def settings(
     own_edge: bool,
     account: str,
     uid: int,
-    admin_level: str,
+    rights: Rights | None,
 ) -> Settings:
     """Return the settings from pyslurm's picture of the configuration."""
     has = [parse.gres(node.gres) for node in nodes]
@@ -145,7 +145,7 @@ def settings(
         own_edge=own_edge,
         account=account,
         is_slurm_user=uid in (0, conf.slurm_user_id),
-        admin_level=admin_level,
+        admin_level="" if rights is None else rights.levels.get(account, "None"),
         priority_type=_text(conf.priority_type),
         priority_flags=frozenset(_words(conf.priority_flags)),
         site_factor_plugin=_text(conf.priority_site_factor_plugin),
@@ -163,6 +163,7 @@ def settings(
         min_job_age_s=_number(conf.min_job_age),
         partitions=tuple(_partition(part) for part in partitions),
         shards=any(node.shards for node in has),
+        rights=rights or Rights(),
     )
 
 

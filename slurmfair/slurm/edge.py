@@ -13,6 +13,7 @@ from slurmfair.errors import SlurmRefused
 from slurmfair.model import Coded
 from slurmfair.slurm import attributes, faults
 from slurmfair.slurm.requests import Request
+from slurmfair.slurm.settings import Rights
 from slurmfair.slurm.tables import NodeRecord, RawJobs, node_record
 
 if TYPE_CHECKING:
@@ -38,8 +39,8 @@ class Edge(Protocol):
     def error_text(self, number: int) -> str:
         """Return Slurm's own words for an error."""
 
-    def admin_level(self, account: str) -> str:
-        """Return an account's AdminLevel (Administrator, Operator, None), "" where it cannot be read."""
+    def rights(self) -> Rights | None:
+        """Return what users may do, None where it cannot be read."""
 
 
 class OwnEdge:
@@ -91,11 +92,11 @@ class OwnEdge:
         """Return Slurm's own words for an error."""
         return self._own.error_text(number)
 
-    def admin_level(self, account: str) -> str:
-        """Return an account's AdminLevel as slurmctld knows it."""
+    def rights(self) -> Rights:
+        """Return what users may do, as slurmctld knows it, even while slurmdbd is away."""
         from slurmfair.slurm import _accounting
 
-        return _accounting.admin_level(account)
+        return Rights(*_accounting.rights())
 
     def _columns(self, answer: Jobs) -> RawJobs:
         """Return an answer's columns."""
@@ -150,9 +151,8 @@ class PyslurmEdge:
         """Return Slurm's own words for an error."""
         return str(self._pyslurm.RPCError(number).msg)
 
-    def admin_level(self, account: str) -> str:
-        """Return "": pyslurm does not tell."""
-        return ""
+    def rights(self) -> None:
+        """Return None: pyslurm does not tell."""
 
 
 Places = tuple[list[NodeRecord], list[tuple[str, int, bool]]]  # nodes; partitions as (name, tier, up)

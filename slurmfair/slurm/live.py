@@ -77,7 +77,7 @@ class LiveCluster:
     def settings(self) -> Settings:
         """Return the settings that matter to us, as the cluster runs now."""
         with self._faults("cannot read the settings"):
-            admin_level = self._edge.admin_level(own_account())  # first, as it keeps no lock while it waits
+            rights = self._edge.rights()  # first, as it keeps no lock while it waits
             conf = self._pyslurm.slurmctld.Config.load()
             partitions = tuple(self._pyslurm.Partitions.load().values())
             nodes, _ = self._nodes.load()
@@ -89,7 +89,7 @@ class LiveCluster:
             own_edge=isinstance(self._edge, OwnEdge),
             account=own_account(),
             uid=os.geteuid(),
-            admin_level=admin_level,
+            rights=rights,
         )
 
     def runs(self, since_s: int, until_s: int, progress: Callable[[float], None] | None = None) -> RunTable:

@@ -28,6 +28,14 @@ class PartitionSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class Rights:
+    """What Slurm lets users do beyond their own jobs."""
+
+    levels: Mapping[str, str] = field(default_factory=dict)  # AdminLevel: Administrator or Operator
+    coordinated: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # accounts, by coordinator
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """What slurmctld runs with now."""
 
@@ -37,7 +45,7 @@ class Settings:
     own_edge: bool  # ours reads and writes jobs; else pyslurm does
     account: str  # that we run as
     is_slurm_user: bool  # root or SlurmUser
-    admin_level: str  # of our account: Administrator, Operator, None; "" where it cannot be read
+    admin_level: str  # of our account: Administrator, Operator, None; "" where rights cannot be read
     priority_type: str
     priority_flags: frozenset[str]
     site_factor_plugin: str
@@ -55,6 +63,7 @@ class Settings:
     min_job_age_s: int
     partitions: tuple[PartitionSettings, ...]
     shards: bool = False  # some node's GPUs are cut into shards
+    rights: Rights = field(default_factory=Rights)  # none where they cannot be read
 
     @property
     def weight_sum(self) -> int:

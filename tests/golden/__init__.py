@@ -16,3 +16,8 @@ def check(name: str, text: str) -> None:
         path.write_text(text, encoding="utf-8")
     assert path.exists(), f"no golden file {name}; write it with SLURMFAIR_GOLDEN=write"
     assert text == path.read_text(encoding="utf-8")
+
+
+def text(name: str) -> str:
+    """Return the golden file of this name."""
+    return (HERE / name).read_text(encoding="utf-8")

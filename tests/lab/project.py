@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .lab import Lab
 
 SOURCES = "/opt/slurmfair-src"
-EXTRAS = ("slurm", "cron")  # optional parts that a real cluster would have
+EXTRAS = ("slurm", "cron", "top")  # optional parts that a real cluster would have
 BUILD_TIMEOUT_S = 600.0
 
 

@@ -28,7 +28,7 @@ PYSLURM = "25.11.2"
 PACKAGES = (
     "python3", "python3-venv", "python3-dev", "gcc", "slurmctld", "slurmd", "slurmdbd",
     "slurm-client", "slurm-wlm-basic-plugins", "libslurm-dev", "munge", "mariadb-server",
-    "procps", "iproute2", "ca-certificates",
+    "procps", "iproute2", "ca-certificates", "bash-completion", "groff-base", "tmux", "zsh",
 )  # fmt: skip
 PYTHON_PACKAGES = ("numpy", "PyYAML", "Cython", "setuptools", "wheel")
 

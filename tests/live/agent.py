@@ -63,7 +63,7 @@ class Agent:
             for job_id in job_ids:
                 self.cluster.write(Change(job_id, rank=rank, tag="slurmfair:free"))
             self.cluster.runs(int(time.time()) - 3600, int(time.time()))
-            self.cluster._edge.admin_level("slurmfair")
+            self.cluster._edge.rights()
 
     def best_times(self, rounds):
         ours, theirs = [], []

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab import Lab, conf
+from tests.live.busy import POLICY, Busy, queued
 from tests.live.site import Site
 from tests.test_lab import NO_LAB
 
@@ -58,3 +59,15 @@ def gated(lab: Lab) -> Iterator[None]:
     lab.set_gate(True)
     yield
     lab.set_gate(False)
+
+
+@pytest.fixture(scope="module")
+def busy(lab: Lab) -> Iterator[Busy]:
+    """Give a site whose queues stand still."""
+    site = Site(lab)
+    site.fresh()
+    site.write_policy(POLICY)
+    try:
+        yield Busy(site, queued(site))
+    finally:
+        site.stop()
