@@ -49,6 +49,7 @@ class J:
     kinds: tuple[int, ...] = ()
     gpu_type: int = 0
     unplaced: bool = False
+    promised: bool = False
 
 
 @dataclass(frozen=True)
@@ -184,6 +185,7 @@ class Pool:
             lane=ints([job.gpu_type for job in jobs], np.int32),
             unplaced=np.array([job.unplaced for job in jobs], np.bool_),
             leading_since_s=ints([job.leading_since_s for job in jobs]),
+            promised=np.array([job.promised for job in jobs], np.bool_),
         )
 
     def decide(self, *jobs: J, running: Sequence[R] | None = None) -> Made:

@@ -257,6 +257,35 @@ def test_for_cpus_the_one_that_needs_them_is_named() -> None:
     assert made.reserved == ["gpus", "both"] and made.blockers == {"eats": "both"}
 
 
+def test_a_reservation_elsewhere_that_is_short_first_is_not_named_but_the_next_one_on_the_same_nodes() -> (
+    None
+):
+    quotas = {"a": Q(share=9), "b": Q(share=9), "c": Q(share=0)}
+    pool = Pool(quotas, [[1, 1], [0, 0, 0, 0, 0, 0, 0]], [1, 1])
+    made = pool.decide(
+        job("elsewhere", "a", 3, kinds=(1,)),
+        job("anywhere", "b", 6, order_s=1),
+        job("late", "c", 1, kinds=(0,)),
+    )
+    assert made.reserved == ["elsewhere", "anywhere"]
+    assert made.outcomes["late"] == "HELD_BACK"
+    assert made.blockers == {"late": "anywhere"}
+
+
+@pytest.mark.parametrize(
+    ("deserved", "outcome", "blockers"), [(4, "STARTS", {}), (0, "HELD_BACK", {"small": "gang"})]
+)
+def test_what_was_promised_is_kept_from_all_but_what_is_deserved(
+    deserved: int, outcome: str, blockers: dict[str, str]
+) -> None:
+    quotas = {"a": Q(share=0), "b": Q(share=4, deserved=deserved)}
+    made = one_kind(quotas | {"c": Q(held=4)}, 2).decide(
+        job("gang", "a", 4, promised=True), job("small", "b", 1)
+    )
+    assert made.reserved == ["gang"]
+    assert (made.outcomes["small"], made.blockers) == (outcome, blockers)
+
+
 def test_when_there_could_be_room_is_known_of_reservations_alone() -> None:
     made = one_kind(OWED, 4).decide(GANG, job("small", "over", 1, time_limit_s=501), running=RUNNING)
     assert made.by_name(made.decision.room_s) == {"gang": 1500, "small": -1}

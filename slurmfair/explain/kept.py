@@ -16,7 +16,7 @@ from slurmfair.view import PROMISED
 def held_back(case: Case) -> Iterator[Sentence]:
     other, resource = case.blocker, case.resource
     if other is None:
-        hidden = "; it belongs to somebody else and is not shown to you" if case.job["blocker"] >= 0 else ""
+        hidden = "; jobs of other users are not shown to you" if case.view.about["private_jobs"] else ""
         yield Sentence(Kind.WHY, f"What is free is kept for a job of another quota that goes first{hidden}.")
     else:
         owner = case.quotas.get((other["pool"], other["quota"]))
