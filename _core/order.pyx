@@ -407,10 +407,11 @@ cdef class Walk:
         for i in range(last, -1, -1):
             if self.claim_classes[i] & self.classes[row] and self.claim_of(leaf, i, classes, inside, r) > 0:
                 return i
-        for i in range(last + 1, self.n_reservations):
+        for i in range(last + 1, self.n_reservations):  # one of those behind does, else none would count
             if self.claim_classes[i] & self.classes[row] and self.claim_of(leaf, i, classes, inside, r) > 0:
-                return i
-        return self.n_reservations
+                last = i
+                break
+        return last
 
     cdef int64_t claim_of(
         self, Py_ssize_t leaf, Py_ssize_t i, uint64_t classes, bint inside, Py_ssize_t r

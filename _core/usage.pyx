@@ -199,8 +199,6 @@ cdef inline void settle_group(double *group, double pool, long long at, double w
                               const Decay *decay) noexcept nogil:
     """Bring a group's surplus up to `at`; `pool` is what it divided until then."""
     cdef long long seconds = at - <long long> group[G_SINCE]
-    if seconds == 0:
-        return
     group[G_SINCE] = <double> at
     add(group + SURPLUS, positive(pool - group[INSIDE]) * (length_of(decay, seconds) * weight))
 

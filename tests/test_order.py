@@ -278,7 +278,7 @@ def test_a_reservation_elsewhere_that_is_short_first_is_not_named_but_the_next_o
 def test_what_was_promised_is_kept_from_all_but_what_is_deserved(
     deserved: int, outcome: str, blockers: dict[str, str]
 ) -> None:
-    quotas = {"a": Q(share=0), "b": Q(share=4, deserved=deserved)}
+    quotas = {"a": Q(share=4, deserved=4), "b": Q(share=4, deserved=deserved)}
     made = one_kind(quotas | {"c": Q(held=4)}, 2).decide(
         job("gang", "a", 4, promised=True), job("small", "b", 1)
     )
