@@ -241,6 +241,38 @@ def test_of_two_reservations_the_first_that_would_lose_its_room_is_named() -> No
     assert small.blockers == {"small": "wide"} and large.blockers == {"large": "tiny"}
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "share", "need"),
+    [
+        pytest.param(4, 6, 20, 6, id="counted from the first"),
+        pytest.param(8, 2, 4, 2, id="counted from the last"),
+    ],
+)
+def test_a_reservation_for_which_just_enough_is_left_is_not_named(
+    first: int, second: int, share: int, need: int
+) -> None:
+    quotas = {"a": Q(share=20), "b": Q(share=share), "over": Q(share=0, held=12)}
+    pool = Pool(quotas, [[1] * 10], [12], cpus=900)
+    made = pool.decide(J("first", "a", first), J("second", "b", second), J("late", "over", need, nodes=need))
+    assert made.reserved == ["first", "second"] and made.blockers == {"late": "second"}
+
+
+def test_cpus_that_nobody_has_reserved_name_nobody() -> None:
+    """The job takes all that are free."""
+    quotas = {"a": Q(share=20), "over": Q(share=0)}
+    made = one_kind(quotas, 4, cpus=20).decide(
+        job("gang", "a", 4, unplaced=True), job("eats", "over", 2, cpus=20)
+    )
+    assert made.reserved == ["gang"] and made.blockers == {"eats": "gang"}
+
+
+def test_the_first_some_hundred_are_told_for_whom_they_are_held_back() -> None:
+    jobs = [job(f"small{number}", "over", 1) for number in range(600)]
+    made = one_kind(OWED, 4).decide(job("gang", "owed", 16), *jobs)
+    assert list(made.outcomes.values()).count("HELD_BACK") == 600
+    assert list(made.blockers) == [f"small{number}" for number in range(512)]
+
+
 def test_a_reservation_on_other_nodes_is_not_named() -> None:
     quotas = {"a": Q(share=16), "b": Q(share=16), "over": Q(share=4, held=12)}
     pool = Pool(quotas, [[2, 2, 2], [2, 2]], [4, 4])
@@ -560,11 +592,12 @@ def test_what_is_further_down_than_the_pool_is_large_goes_out_as_it_was_tried() 
 
 
 def test_what_is_further_down_than_slurm_looks_goes_out_as_it_was_tried() -> None:
-    quotas = {"a": Q(share=1000, held=1000), "b": Q(share=1000, held=1000)}
-    jobs = [job(f"{name}{number}", name, 1) for name in "ab" for number in range(600)]
+    quotas = {name: Q(share=1000, held=1000) for name in "abc"}
+    jobs = [job(f"{name}{number}", name, 1) for name in "abc" for number in range(400)]
     out = one_kind(quotas, 0).decide(*jobs).out
-    assert out[:512] == [f"{name}{number}" for number in range(256) for name in "ab"]
-    assert out[512:] == [f"{name}{number}" for name in "ab" for number in range(256, 600)]
+    assert out[:512] == [f"{name}{number}" for number in range(171) for name in "abc"][:512]
+    assert out[512:514] == ["a171", "a172"]
+    assert out[-230:] == [f"c{number}" for number in range(170, 400)]
 
 
 def test_held_entries_have_no_rank() -> None:
