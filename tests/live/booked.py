@@ -25,11 +25,15 @@ class Booked:
     gpus: int
 
 
-def booked(lab: Lab, now_s: int, since: str = "now-6hours") -> list[Booked]:
-    """Return all runs that did start, those before a requeue too."""
-    found = lab.run(
-        ["env", "SLURM_TIME_FORMAT=%s", "sacct", "-a", "-D", "-X", "-P", "-n", "-S", since, FORMAT]
-    )
+def booked(
+    lab: Lab, now_s: int, since: str = "now-6hours", jobs: Iterable[int] | None = None
+) -> list[Booked]:
+    """Return all runs that did start, those before a requeue too; of the jobs, if some are given.
+
+    A list by time leaves out what slurmdbd does not know as eligible; by its number each job is found.
+    """
+    which = ["-S", since] if jobs is None else ["-j", ",".join(map(str, jobs))]
+    found = lab.run(["env", "SLURM_TIME_FORMAT=%s", "sacct", "-a", "-D", "-X", "-P", "-n", *which, FORMAT])
     rows = [line.split("|") for line in found.stdout.splitlines()]
     return [_booked(row, now_s) for row in rows if row[3].isdigit()]
 
