@@ -121,6 +121,7 @@ def on_real_slurm(folder: Path) -> int:
         print(STORY, flush=True)
         with daemon(lab) as log:
             submit_workload(lab)
+            wait_for_decision(lab)
             began_s = time.monotonic()
             shown = 0
             while (gone_s := time.monotonic() - began_s) < RUN_S:
@@ -155,6 +156,13 @@ def submit_workload(lab: Lab) -> None:
         [job(f"pre{i}", 40, "-N1", "--gpus=4", "--account=llm-pretrain") for i in range(3)], user="cid"
     )
     lab.submit_many([job(f"eval{i}", 20, "--gpus=2", "--account=llm-eval") for i in range(4)], user="dora")
+
+
+def wait_for_decision(lab: Lab) -> None:
+    """Wait until the daemon has published its first decision."""
+    until_s = time.monotonic() + 30
+    while lab.run(["sfprio", "-h"], check=False).returncode and time.monotonic() < until_s:
+        time.sleep(0.2)
 
 
 def show(lab: Lab, log: Path, shown: int, at_s: int) -> int:
