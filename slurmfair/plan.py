@@ -150,7 +150,9 @@ def _kinds(pending: Pending, wanted: Ints) -> Bytes:
     kind[must_wait] = Kind.HOLD
     kind[must_wait & pending.gated] = Kind.TAKE_OVER
     kind[must_wait & pending.held] = Kind.NOTHING
-    kind[must_wait & pending.held & pending.unwanted] = Kind.CANCEL  # seen in two cycles: held in the first
+    kind[must_wait & pending.held & pending.unwanted] = (
+        Kind.CANCEL
+    )  # our hold first, so a new job is seen twice
     return kind
 
 

@@ -26,7 +26,13 @@ def test_only_what_waits_is_cancelled(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(
-    ("script", "said"), [("echo no way >&2; exit 1", "no way"), ("exec sleep 5", "timed out")]
+    ("script", "said"),
+    [
+        ("echo no way >&2; exit 1", "no way"),
+        ("printf 'n\\377o' >&2; exit 1", "n\ufffdo"),
+        ("exit 3", "status 3"),
+        ("exec sleep 5", "timed out"),
+    ],
 )
 def test_a_failure_is_told_and_the_job_left_for_the_next_cycle(
     script: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -128,9 +128,10 @@ def cancel_waiting(job_id: int) -> Answer:
     argv = ["scancel", "--ctld", "--quiet", "--state=PENDING", str(job_id)]
     try:
         done = subprocess.run(
-            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=CANCEL_S, check=False
+            argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=CANCEL_S, check=False
         )
-        failed = done.stderr.strip() if done.returncode else ""
+        said = done.stderr.decode("utf-8", "replace").strip()
+        failed = (said or f"scancel ended with status {done.returncode}") if done.returncode else ""
     except (OSError, subprocess.TimeoutExpired) as err:
         failed = str(err)
     result = Result.SKIP if failed else Result.OK
