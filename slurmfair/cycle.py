@@ -23,6 +23,7 @@ from slurmfair.snapshot import PoolSnapshot, Snapshot, summed_up, take_snapshot
 from slurmfair.standing import TAGS, WAITS, Standing, marked, reason_classes, standings, tags
 from slurmfair.throttle import restored, throttles_of, wanted_throttle, without_ours
 from slurmfair.timers import Remembered, Seen, advance, after_pass, after_pause, eligible_since
+from slurmfair.unfit import SURE_AFTER, found_unfit, nothing_unfit, to_cancel
 from slurmfair.walk import Running
 
 NOT_PLACED = -1
@@ -231,8 +232,12 @@ def _pool_cycle(
     place = np.full(len(queue), NOT_PLACED, dtype=np.int64)
     outgoing = rank_order(decision, queue)
     place[outgoing] = np.arange(len(outgoing))
+    unfit = found_unfit(
+        nothing_unfit() if pause_s else memory.unfit, _unwanted(found, queue, decision), now_s
+    )
+    cancel = to_cancel(unfit, queue.entry_id, config.cycle.interval_s, now_s)
     plan = plan_changes(
-        _pending(snapshot, found, decision, place, channel), scale, config.cycle.window, budget
+        _pending(snapshot, found, decision, place, cancel, channel), scale, config.cycle.window, budget
     )
     unheld = snapshot.standing[found.entries.rows] == Standing.OPEN
     let_go = unheld & (decision.outcome == Outcome.STARTS)
@@ -248,6 +253,7 @@ def _pool_cycle(
             after_pass(timers, at, decision),
             remembered(recall, stuck, let_go, main_free, now_s),
             promises_of(queue, decision, pool),
+            unfit,
         ),
     )
 
@@ -322,7 +328,12 @@ def _request(found: PoolSnapshot, queue: Queue) -> Floats:
 
 
 def _pending(
-    snapshot: Snapshot, found: PoolSnapshot, decision: Decision, place: Ints, channel: Channel
+    snapshot: Snapshot,
+    found: PoolSnapshot,
+    decision: Decision,
+    place: Ints,
+    cancel: Bools,
+    channel: Channel,
 ) -> Pending:
     """Return the records that may be written, each with the place of its entry."""
     jobs, rows, entry_of = snapshot.reading.jobs, found.entries.records, found.entries.entry_of
@@ -333,7 +344,7 @@ def _pending(
     return Pending(
         job_id=jobs.job_id[rows],
         place=place[entry_of],
-        unwanted=_unwanted(found, decision)[entry_of],
+        unwanted=cancel[entry_of],
         held=standing == Standing.HELD,
         gated=standing == Standing.GATED,
         pinned=unpin,
@@ -346,10 +357,10 @@ def _pending(
     )
 
 
-def _unwanted(found: PoolSnapshot, decision: Decision) -> Bools:
-    """Return which entries can never fit and shall be cancelled for it (`on_never_fit`), shape (n_entries,)."""
+def _unwanted(found: PoolSnapshot, queue: Queue, decision: Decision) -> Ints:
+    """Return the ids of entries that can never fit where the policy wants such gone (`on_never_fit`)."""
     cancels = np.array([quota.policy.on_never_fit == "cancel" for quota in found.pool.quotas], np.bool_)
-    return (decision.outcome == Outcome.PARKED) & cancels[found.entries.leaf]
+    return queue.entry_id[(decision.outcome == Outcome.PARKED) & cancels[found.entries.leaf]]
 
 
 def _clock_warnings(last_cycle_s: int | None, now_s: int) -> list[str]:
@@ -376,4 +387,9 @@ def _warnings(pool: PoolCycle) -> list[str]:
     stuck = int(np.count_nonzero(pool.memory.placing.stuck_free != NOT_STUCK))
     if stuck:
         found.append(f"pool {name}: {stuck} jobs could start by our count and Slurm does not start them")
+    unfit = len(pool.memory.unfit.entry_id)
+    if unfit:
+        found.append(
+            f"pool {name}: {unfit} jobs can never fit; a job is cancelled once {SURE_AFTER} cycles find it so"
+        )
     return found

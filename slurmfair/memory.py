@@ -12,6 +12,7 @@ from slurmfair.placing import Placing, nothing_placed
 from slurmfair.promises import Promises, nothing_promised
 from slurmfair.state import State
 from slurmfair.timers import Remembered, Seen, nothing_remembered
+from slurmfair.unfit import Unfit, nothing_unfit
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,7 @@ class PoolMemory:
     timers: Remembered = field(default_factory=nothing_remembered)
     placing: Placing = field(default_factory=nothing_placed)
     promises: Promises = field(default_factory=nothing_promised)
+    unfit: Unfit = field(default_factory=nothing_unfit)  # not kept in the state file
 
 
 @dataclass(frozen=True, slots=True)

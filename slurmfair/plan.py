@@ -43,7 +43,7 @@ class Pending:
 
     job_id: Ints
     place: Ints  # 0-based place in the outgoing order, -1 for a record that must be held
-    unwanted: Bools  # to be cancelled: a job that can never fit, where the policy says so
+    unwanted: Bools  # to be cancelled, once it is held (`unfit`)
     held: Bools  # by us
     gated: Bools  # held by our gate
     pinned: Bools  # has a priority that is not the sum of its factors (`ranks.looks_pinned`)
@@ -150,9 +150,7 @@ def _kinds(pending: Pending, wanted: Ints) -> Bytes:
     kind[must_wait] = Kind.HOLD
     kind[must_wait & pending.gated] = Kind.TAKE_OVER
     kind[must_wait & pending.held] = Kind.NOTHING
-    kind[must_wait & pending.held & pending.unwanted] = (
-        Kind.CANCEL
-    )  # our hold first, so a new job is seen twice
+    kind[must_wait & pending.held & pending.unwanted] = Kind.CANCEL
     return kind
 
 

@@ -132,7 +132,7 @@ def test_a_gated_job_that_must_wait_becomes_our_hold() -> None:
     assert (change.hold, change.release, change.rank, change.tag) == (True, False, None, "slurmfair:hold")
 
 
-def test_what_is_to_be_cancelled_is_held_first_and_cancelled_when_seen_again_after_all_other_writes() -> None:
+def test_what_is_to_be_cancelled_is_held_first_and_cancelled_once_held_after_all_other_writes() -> None:
     records = [Record(7, -1, unwanted=True), Record(8, -1, gated=True, unwanted=True), Record(9, 0)]
     first = plan(records)
     assert [(change.job_id, change.cancel) for change in first.changes] == [

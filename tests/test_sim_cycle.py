@@ -14,6 +14,7 @@ from slurmfair.memory import Memory
 from slurmfair.sim import After, JobSpec, Rules, SimCluster
 from slurmfair.sim.job import Job
 from slurmfair.slurm.parse import BaseState, Tag
+from slurmfair.unfit import SURE_AFTER
 from tests.sim_lab import HOUR_S, fill, lab, started, submit
 
 EVERY_S = 10
@@ -265,8 +266,36 @@ def test_what_can_never_fit_is_cancelled_where_the_policy_says_so_and_running_ta
     n_running = sum(job.base == BaseState.RUNNING for job in tasks)
     assert 0 < n_running < 20
     daemon.config = parse_policy(text.replace("deserved: 16", "deserved: 2, limit: 2"), "test")
-    daemon.run(30)
+    daemon.run(SURE_AFTER * EVERY_S)
+    assert any(job.waits for job in sim.ctl.jobs.values() if job.array_id == array), "not yet"
+    daemon.run(2 * EVERY_S)
     tasks = [job for job in sim.ctl.jobs.values() if job.array_id == array]
     assert sum(job.base == BaseState.RUNNING for job in tasks) == n_running
     assert sum(job.waits for job in tasks) == 0
     assert sim.ctl.jobs[small].waits, "it fits the limit"
+
+
+@pytest.mark.parametrize("away", [False, True])
+def test_a_limit_that_was_wrong_for_some_cycles_cancels_nothing_not_even_what_was_held_already(
+    away: bool,
+) -> None:
+    sim = lab()
+    fill(sim, 8, 8, 8, 8, duration_s=HOUR_S)
+    daemon = Daemon(sim)
+    text = POLICY.format(policy="fifo, on_never_fit: cancel", channel="site_factor")
+    right, wrong = (
+        parse_policy(text, "test"),
+        parse_policy(text.replace("deserved: 16", "deserved: 1, limit: 1"), "test"),
+    )
+    daemon.config = right
+    waiting = [submit(sim, gpus=4) for _ in range(3)]
+    daemon.run(30)
+    for _ in range(3):
+        daemon.config = wrong
+        daemon.run((SURE_AFTER - 1) * EVERY_S)
+        if away:
+            sim.advance(SURE_AFTER * EVERY_S)
+        assert [pool.memory.unfit.entry_id.tolist() for pool in daemon.cycle().pools] == [waiting]
+        daemon.config = right
+        daemon.run(10)
+    assert all(sim.ctl.jobs[job_id].waits for job_id in waiting)

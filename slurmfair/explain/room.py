@@ -166,7 +166,7 @@ def parked(case: Case) -> Iterator[Sentence]:
     if case.settings["on_never_fit"] == "cancel":
         yield Sentence(
             Kind.NEEDED,
-            "Its quota has such jobs cancelled (on_never_fit): so will it be, with the next cycles.",
+            "Its quota has such jobs cancelled (on_never_fit): so will it be, if the next cycles find the same.",
         )
         return
     yield Sentence(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from slurmfair.model import Outcome
+from slurmfair.unfit import SURE_AFTER
 from tests.live.site import Site
 
 POLICY = """
@@ -81,3 +82,8 @@ def test_a_job_that_can_never_fit_is_cancelled_where_the_policy_says_so(site: Si
     site.wait_cycles(2)
     assert site.array_tasks(array) == tasks
     assert site.states([fits]) == ["PENDING"]
+    site.reload(cancels.format(limit=1, policy="fifo"))
+    site.wait_cycles(SURE_AFTER - 2)
+    site.reload(cancels.format(limit=3, policy="fifo"))
+    site.wait_cycles(SURE_AFTER)
+    assert site.states([fits]) == ["PENDING"], "a limit that was wrong for some cycles"
