@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from benchmarks.harness import Line, Times, benchmark, by_turns, ratio
 from tests.lab import Lab
@@ -14,43 +15,75 @@ from tests.live.site import RUN, Site
 from tests.test_lab import NO_LAB
 
 N_JOBS, IN_ARRAY = 100_000, 10_000
-READERS = 2000
-CYCLES = 7
+READERS, HOSTILE = 2000, 10_000
+ROUNDS, CYCLES = 3, 7  # rounds with and without a crowd, and cycles in each
+SETTLED = 10  # changes of a cycle: writing is over
 ROOM = {"MaxJobCount": str(2 * N_JOBS), "MaxArraySize": str(IN_ARRAY + 1)}
+# One queue in which nobody must wait for another, so that cycles write nothing once the first jobs have their ranks.
 POLICY = """
 version: 1
-cycle: {interval: 10s}
+cycle: {interval: 3s}
 pools:
   gpu:
     partitions: [train, interactive]
     resource: gres/gpu
     quotas:
-      vision: {match: {accounts: [vision]}, deserved: 16, policy: fifo}
-      llm: {match: {accounts: [llm-pretrain, llm-eval]}, deserved: 8, policy: intelligent}
-      speech: {match: {accounts: [speech]}, deserved: 8}
+      all: {match: {accounts: [vision, llm-pretrain, llm-eval, speech]}, deserved: 32, policy: round_robin}
 """
-# All readers connect at once, again and again, until stdin ends. They are nice, because their own time is not what is asked for.
-CROWD = f"""
-import os, select, socket, sys
+# Both crowds go on until stdin ends. They are nice, because their own time is not what is asked for.
+AGAIN_AND_AGAIN = f"""
+import os, resource, select, socket, sys
 os.nice(19)
+_, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+def called():
+    sock = socket.socket(socket.AF_UNIX)
+    sock.connect("{RUN}/socket")
+    return sock
+def over():
+    return select.select([sys.stdin], [], [], 0)[0]
 request = b'{{"command":["sfprio","-u","ann","-S","i","-h"]}}\\n'
-while not select.select([sys.stdin], [], [], 0)[0]:
-    crowd = []
-    for _ in range({READERS}):
-        sock = socket.socket(socket.AF_UNIX)
-        sock.connect("{RUN}/socket")
+"""
+CROWD = f"""{AGAIN_AND_AGAIN}
+while not over():
+    crowd = [called() for _ in range({READERS})]
+    for sock in crowd:
         sock.sendall(request)
-        crowd.append(sock)
     for sock in crowd:
         while sock.recv(1 << 16):
             pass
         sock.close()
 """
+# Half requests, requests without end, and full ones whose answers nobody reads.
+HOSTS = f"""{AGAIN_AND_AGAIN}
+import itertools
+asks = itertools.cycle([request[:20], b"x" * 1_000_000, request])
+crowd = []
+while not over():
+    try:
+        sock = called() if len(crowd) < {HOSTILE} else crowd.pop(0)
+        sock.setblocking(False)
+        sock.send(next(asks))
+        crowd.append(sock)
+    except OSError:
+        if crowd:
+            crowd.pop(0).close()
+"""
+# The kernel says who is at the other end of the socket.
+HOLDS = f"""
+import os, re, socket, struct
+sock = socket.socket(socket.AF_UNIX)
+sock.connect("{RUN}/socket")
+pid, _, _ = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+sock.close()
+status = open(f"/proc/{{pid}}/status").read()
+print(re.search(r"VmRSS:\\s+(\\d+)", status)[1], len(os.listdir(f"/proc/{{pid}}/fd")))
+"""
 
 
 @benchmark
 def reports() -> Iterator[Line]:
-    """Compare our readers with Slurm's on one queue, by turns."""
+    """Compare our readers with Slurm's on one queue, by turns, and cycles with and without crowds of readers."""
     if NO_LAB is not None:
         return
     with tempfile.TemporaryDirectory() as folder, Lab(dir=Path(folder) / "lab", conf=ROOM) as lab:
@@ -58,11 +91,14 @@ def reports() -> Iterator[Line]:
         site = Site(lab, interval_s=10.0)
         site.fresh()
         site.write_policy(POLICY)
+        lab.run(["scontrol", "update", "nodename=ALL", "state=drain", "reason=benchmark"])
         _fill(lab)
         site.start()
         yield _compared(lab, "all of 100,000 jobs", ["sfprio"], ["sprio"], 1.5)
         yield _compared(lab, "one of 100,000 jobs", ["sfprio", "-j", "5"], ["sprio", "-j", "5"], 3.0)
-        yield _while_read(site)
+        site.wait(lambda: _cycle(site)["changes"] < SETTLED, "everything written", 300, every_s=3.0)
+        yield from _while_read(site, f"{READERS:,} read at once", CROWD)
+        yield from _while_read(site, f"{HOSTILE:,} hostile clients call", HOSTS)
         site.stop()
 
 
@@ -87,20 +123,40 @@ def _compared(lab: Lab, what: str, ours: list[str], theirs: list[str], most: flo
     return ratio(f"{ours[0]} against {theirs[0]}, {what}", mine, yardstick, most)
 
 
-def _while_read(site: Site) -> Line:
-    """Return the cycle's time with and without a crowd of readers."""
-    alone = _cycle_times(site)
-    crowd = site.lab.popen(["/opt/venv/bin/python3", "-c", CROWD], user="ann", stdin=-1)
-    try:
-        read = _cycle_times(site)
-    finally:
-        crowd.communicate(timeout=120)
-    return ratio(f"cycle while {READERS} read at once", read, alone, 1.1)
+def _while_read(site: Site, what: str, crowd: str) -> Iterator[Line]:
+    """Compare cycles with and without a crowd, by turns, and what the reporter holds after each of them."""
+    alone: list[float] = []
+    read: list[float] = []
+    held: list[tuple[int, int]] = []
+    for _ in range(ROUNDS):
+        clients = site.lab.popen(["/opt/venv/bin/python3", "-c", crowd], user="ann", stdin=-1)
+        try:
+            read += _cycle_times(site)
+        finally:
+            clients.communicate(timeout=120)
+        alone += _cycle_times(site)
+        held.append(_holds(site))
+    yield ratio(f"cycle while {what}", Times(tuple(read)), Times(tuple(alone)), 1.1)
+    (memory, files), *_, (memory_after, files_after) = held
+    yield Line(f"files after {what}", files_after / files, 1.5, detail=f"{files} to {files_after}")
+    growth = f"{memory >> 10} to {memory_after >> 10} MiB in {ROUNDS - 1} more rounds"
+    yield Line(f"memory after {what}", memory_after / memory, 1.5, detail=growth)
 
 
-def _cycle_times(site: Site) -> Times:
+def _cycle_times(site: Site) -> list[float]:
     seconds = []
     for _ in range(CYCLES):
         site.wait_cycles(1, 120)
-        seconds.append(json.loads(site.report("slurmfair", "status", "--json"))["status"]["cycle"]["cycle_s"])
-    return Times(tuple(seconds))
+        seconds.append(float(_cycle(site)["cycle_s"]))
+    return seconds
+
+
+def _cycle(site: Site) -> dict[str, Any]:
+    """Return what the daemon says about its last cycle."""
+    return json.loads(site.report("slurmfair", "status", "--json"))["status"]["cycle"]
+
+
+def _holds(site: Site) -> tuple[int, int]:
+    """Return the reporter's memory in KiB and the number of its open files."""
+    memory, files = site.lab.run(["/opt/venv/bin/python3", "-c", HOLDS]).stdout.split()
+    return int(memory), int(files)
