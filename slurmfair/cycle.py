@@ -10,7 +10,19 @@ import numpy as np
 from slurmfair.config import Config, Pool
 from slurmfair.history import PoolUsage, no_usage
 from slurmfair.memory import Memory, PoolMemory
-from slurmfair.model import Bools, Bytes, Change, Coded, Decision, Floats, Ints, Outcome, Queue, Reading
+from slurmfair.model import (
+    UNSET_S,
+    Bools,
+    Bytes,
+    Change,
+    Coded,
+    Decision,
+    Floats,
+    Ints,
+    Outcome,
+    Queue,
+    Reading,
+)
 from slurmfair.order import order_jobs, rank_order
 from slurmfair.placing import NOT_STUCK, recalled, remembered, unplaced
 from slurmfair.plan import Pending, Plan, plan_changes
@@ -94,9 +106,17 @@ def look_at(reading: Reading, config: Config, memory: Memory) -> Look:
 
 
 def run_cycle(
-    look: Look, config: Config, channel: Channel, memory: Memory, usage: Mapping[str, PoolUsage] | None = None
+    look: Look,
+    config: Config,
+    channel: Channel,
+    memory: Memory,
+    usage: Mapping[str, PoolUsage] | None = None,
+    requeued: Mapping[int, int] | None = None,
 ) -> Cycle:
-    """Return everything that follows from one look. `usage` is the history of each pool, by name."""
+    """Return everything that follows from one look.
+
+    `usage` is the history of each pool, by name; `requeued` when people last had jobs requeued, by job id.
+    """
     snapshot = look.snapshot
     jobs, now_s = snapshot.reading.jobs, snapshot.reading.now_s
     pause_s = pause_since(memory.last_cycle_s, now_s, config.cycle.interval_s)
@@ -110,7 +130,7 @@ def run_cycle(
         spent = len(astray) + sum(len(pool.plan.changes) for pool in pools)
         pools.append(
             _pool_cycle(
-                snapshot, found, known or no_usage(found.quotas, now_s), memory.of_pool(name), pause_s,
+                snapshot, found, known or no_usage(found.quotas, now_s), memory.of_pool(name), requeued or {}, pause_s,
                 scale, channel, config, max(0, budget - spent),
             )
         )  # fmt: skip
@@ -198,6 +218,7 @@ def _pool_cycle(
     found: PoolSnapshot,
     usage: PoolUsage,
     memory: PoolMemory,
+    requeued: Mapping[int, int],
     pause_s: int,
     scale: RankScale,
     channel: Channel,
@@ -206,7 +227,9 @@ def _pool_cycle(
 ) -> PoolCycle:
     now_s = snapshot.reading.now_s
     pool, quotas = found.pool, found.quotas
-    timers = advance(after_pause(memory.timers, pause_s), _seen(snapshot, pool, memory.timers.seen), now_s)
+    timers = advance(
+        after_pause(memory.timers, pause_s), _seen(snapshot, pool, memory.timers.seen, requeued), now_s
+    )
     main_free = int(found.room.free[found.classes.main])
     jobs, rows = snapshot.reading.jobs, found.entries.rows
     recall = recalled(memory.placing, jobs.job_id[rows], jobs.tasks_waiting[rows])
@@ -258,7 +281,7 @@ def _pool_cycle(
     )
 
 
-def _seen(snapshot: Snapshot, pool: Pool, before: Seen) -> Seen:
+def _seen(snapshot: Snapshot, pool: Pool, before: Seen, requeued: Mapping[int, int]) -> Seen:
     """Return every entry of the pool that Slurm knows and that has not ended, ids ascending; `before` is the last look."""
     jobs, standing = snapshot.reading.jobs, snapshot.standing
     here = _in_pool(snapshot, pool) & (standing != Standing.ENDED)
@@ -277,13 +300,21 @@ def _seen(snapshot: Snapshot, pool: Pool, before: Seen) -> Seen:
         job_priority=snapshot.job_priority[rows],
         need=jobs.wanted[rows],
         restarts=jobs.restarts[rows],
-        user_requeued=np.zeros(len(rows), dtype=np.bool_),  # Slurm's job record does not tell who asked
+        user_requeued_s=_times(requeued, jobs.job_id[rows]),
         user_held=foreign & user_held[jobs.reason.codes[rows]],
         bound=jobs.dependent[rows] | later,
         since_s=eligible_since(jobs.submit_s[rows], jobs.eligible_s[rows], watched, ours),
         path=tuple(quota.path for quota in pool.quotas),
         policy=tuple(quota.policy.name for quota in pool.quotas),
     )
+
+
+def _times(of_job: Mapping[int, int], job_id: Ints) -> Ints:
+    """Return the time of each job, UNSET_S where there is none."""
+    times = np.full(len(job_id), UNSET_S, dtype=np.int64)
+    for row in np.flatnonzero(np.isin(job_id, np.fromiter(of_job, dtype=np.int64))).tolist():
+        times[row] = of_job[int(job_id[row])]
+    return times
 
 
 def _in_pool(snapshot: Snapshot, pool: Pool) -> Bools:

@@ -20,6 +20,7 @@ from slurmfair.model import RESOURCES, UNSET_S, Floats, Ints, Quotas, RunTable
 from slurmfair.reads import Records, merge_live, merge_records, sightings
 from slurmfair.runs import Pauses, run_keys
 from slurmfair.slurm.cluster import Cluster
+from slurmfair.slurm.parse import BASE_STATE, STATE_FLAGS, BaseState
 from slurmfair.snapshot import PoolSnapshot, Snapshot
 from slurmfair.state import State
 from slurmfair.steps import CAPACITY, NO_STEPS, Steps, forgotten_steps, noted, steps_of
@@ -30,8 +31,10 @@ log = logging.getLogger(__name__)
 
 OVERLAP_S = 600  # of two reads of accounting
 READ_EVERY_S = 300
-RETRY_S = 60  # while slurmdbd is away, or while the end of a run is a guess
+RETRY_S = 60  # while slurmdbd is away, or while the end of a run or whose requeue it was is not known
+BOOKED_WITHIN_S = 30  # what happened so long ago has reached accounting
 FORGET_EVERY_S = 3600
+REQUEUES_KEPT_S = 86400  # by then it has changed the order times that are remembered
 TELL_EVERY_S = 5.0
 MICRO = 1_000_000  # amounts are kept as whole millionths
 
@@ -76,6 +79,8 @@ class Past:
         self.tried_s = 0
         self.away_since_s: int | None = None
         self.forgot_s = 0
+        self.requeued: dict[int, int] = {}  # by job id: when a person last had the job requeued
+        self.wondering = False  # a job waits again, and accounting was not asked why since
         self._load()
 
     def catch_up(self, cluster: Cluster, config: Config, now_s: int) -> None:
@@ -100,6 +105,7 @@ class Past:
             log.info("accounting answers again after %d s", now_s - self.away_since_s)
         self.away_since_s = None
         self._merge_records(table, config, now_s)
+        self._note_requeues(table, now_s)
         self.covered_s = min(self.accounting_s or now_s, now_s)
         self.accounting_s = now_s
         for pool in config.pools:
@@ -107,12 +113,13 @@ class Past:
         self._note_reads(now_s)
 
     def _is_time(self, now_s: int, longer: bool) -> bool:
-        """Tell whether to ask; sooner if a run's end is a guess, or a window is longer than what was read."""
+        """Tell whether to ask; sooner if a run's end is a guess, a requeue unexplained, or a window longer than what was read."""
         since_s = now_s - self.tried_s
         if since_s < 0 or since_s >= READ_EVERY_S:
             return True
         guesses = any(len(past.ledger.unsure()) for past in self.pools.values())
-        return since_s >= RETRY_S and (guesses or longer or self.away_since_s is not None)
+        unsure = guesses or longer or self.wondering or self.away_since_s is not None
+        return since_s >= RETRY_S and unsure
 
     def _merge_records(self, table: RunTable, config: Config, now_s: int) -> None:
         pool_of, leaf_of = leaf_of_jobs(config, table)
@@ -132,6 +139,14 @@ class Past:
             past = self._past(pool)
             self._keep(pool.name, past, merge_records(past.ledger, records))
 
+    def _note_requeues(self, table: RunTable, now_s: int) -> None:
+        """Note which runs ended because somebody asked for it; Slurm's own requeues end them in other states."""
+        asked = np.flatnonzero(table.state & STATE_FLAGS["REQUEUED"])
+        by_time = asked[np.argsort(table.end_s[asked], kind="stable")]
+        found = dict(zip(table.job_id[by_time].tolist(), table.end_s[by_time].tolist(), strict=True))
+        known = {job_id: at_s for job_id, at_s in self.requeued.items() if at_s > now_s - REQUEUES_KEPT_S}
+        self.requeued = known | found
+
     def look(self, snapshot: Snapshot) -> dict[str, PoolUsage]:
         """Take one live look into the ledgers; return each pool's usage now."""
         now_s = snapshot.reading.now_s
@@ -144,6 +159,9 @@ class Past:
             self._keep(pool.pool.name, past, merge_live(past.ledger, seen))
             self._note_steps(pool, past, now_s)
             found[pool.pool.name] = self._usage(pool, past, now_s)
+        jobs = snapshot.reading.jobs
+        again = (jobs.restarts > 0) & (jobs.state & BASE_STATE == BaseState.PENDING) & (snapshot.leaf_of >= 0)
+        self.wondering = bool((jobs.submit_s[again] > self.accounting_s - BOOKED_WITHIN_S).any())
         if now_s - self.forgot_s > FORGET_EVERY_S or now_s < self.forgot_s:
             self._forget(snapshot, now_s)
         return found

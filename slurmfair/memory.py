@@ -92,7 +92,7 @@ def _rows(state: State, pool: str, timers: Remembered) -> Ints:
         np.full(n, state.number_of(pool)), seen.entry_id, seen.submit_s,
         _numbers(state, seen.path)[seen.leaf], _numbers(state, seen.policy)[seen.leaf],
         seen.job_priority, *seen.need.T, seen.restarts,
-        seen.user_requeued, seen.user_held, seen.bound, seen.since_s,
+        seen.user_requeued_s, seen.user_held, seen.bound, seen.since_s,
         timers.order_s, timers.waiting_since_s, timers.first_attempt_s, timers.leading_since_s,
     ]  # fmt: skip
     return np.stack(columns, axis=1).astype(np.int64)
@@ -108,7 +108,7 @@ def _remembered(state: State, rows: Ints) -> Remembered:
         job_priority=at["job_priority"],
         need=np.ascontiguousarray(rows[:, 6:9]),
         restarts=at["restarts"],
-        user_requeued=_flags(at["user_requeued"]),
+        user_requeued_s=at["user_requeued"],
         user_held=_flags(at["user_held"]),
         bound=_flags(at["bound"]),
         since_s=at["since_s"],

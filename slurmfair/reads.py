@@ -11,10 +11,7 @@ from slurmfair.draft import Draft
 from slurmfair.ledger import Ledger, Merge
 from slurmfair.model import UNSET_S, Bools, Bytes, Codes, Floats, Ints, JobTable
 from slurmfair.runs import START_BITS, START_MASK, Known, Runs, paused_for, run_keys
-
-BASE_STATE = 0xFF  # Slurm: the low byte of job_state
-RUNNING_STATE, SUSPENDED_STATE, FIRST_ENDED_STATE = 1, 2, 3
-COMPLETING_FLAG = 1 << 15
+from slurmfair.slurm.parse import BASE_STATE, COMPLETING, BaseState
 
 
 class Phase(IntEnum):
@@ -59,13 +56,13 @@ class Records:
 def sightings(jobs: JobTable, leaf: Codes, paths: tuple[str, ...], now_s: int) -> Sightings:
     """Return the runs in a table of jobs; `leaf` is -1 for a job that is in no quota of the pool."""
     base = jobs.state & BASE_STATE
-    completes = (jobs.state & COMPLETING_FLAG) != 0
+    completes = (jobs.state & COMPLETING) != 0
     phase = np.full(len(jobs), Phase.ENDED, dtype=np.uint8)
-    phase[base == RUNNING_STATE] = Phase.RUNS
-    phase[base == SUSPENDED_STATE] = Phase.SUSPENDED
-    phase[completes & (base >= FIRST_ENDED_STATE)] = Phase.COMPLETES
+    phase[base == BaseState.RUNNING] = Phase.RUNS
+    phase[base == BaseState.SUSPENDED] = Phase.SUSPENDED
+    phase[completes & (base > BaseState.SUSPENDED)] = Phase.COMPLETES
     ended = (phase != Phase.ENDED) | (jobs.end_s >= jobs.start_s)
-    rows = np.flatnonzero((leaf >= 0) & (base >= RUNNING_STATE) & (jobs.start_s > 0) & ended)
+    rows = np.flatnonzero((leaf >= 0) & (base >= BaseState.RUNNING) & (jobs.start_s > 0) & ended)
     return Sightings(
         now_s,
         paths,

@@ -27,7 +27,7 @@ class Seen:
     job_priority: Ints
     need: Ints  # shape (n, 3)
     restarts: Ints
-    user_requeued: Bools  # the last requeue was asked for by a person
+    user_requeued_s: Ints  # when a person had it requeued last, UNSET_S for never; known some time later
     user_held: Bools
     bound: Bools  # by a dependency or by its begin time: not yet in the queue
     since_s: Ints  # when it became eligible, 0 where Slurm does not tell
@@ -54,8 +54,8 @@ class Changes:
     """What happened to each entry since it was last seen, shape (n,)."""
 
     entered: Bools  # is in the queue for the first time
-    by_user: Bools  # requeued by a person, or released from a user's hold
-    again: Bools  # requeued by the system, dependency or begin time met, moved to another quota
+    released: Bools  # from a user's hold
+    again: Bools  # requeued, dependency or begin time met, moved to another quota
     altered: Bools  # priority, need or policy is another
 
 
@@ -64,7 +64,7 @@ def nothing_remembered() -> Remembered:
     none = np.empty(0, np.int64)
     no = np.empty(0, np.bool_)
     leaf = np.empty(0, np.int32)
-    seen = Seen(none, none, leaf, none, np.empty((0, 3), np.int64), none, no, no, no, none, (), ())
+    seen = Seen(none, none, leaf, none, np.empty((0, 3), np.int64), none, none, no, no, none, (), ())
     return Remembered(seen, none, none, none, none)
 
 
@@ -78,11 +78,13 @@ def advance(memory: Remembered, seen: Seen, now_s: int) -> Remembered:
     )
     changes = changes_between(memory.seen, seen, rows, known, order_s)
     entry_s = np.where((seen.since_s > 0) & (seen.since_s <= now_s), seen.since_s, now_s)
-    order_s[changes.by_user] = now_s
+    asked_s = np.minimum(seen.user_requeued_s, now_s)
+    order_s = np.where(order_s == UNSET_S, order_s, np.maximum(order_s, asked_s))
+    order_s[changes.released] = now_s
     order_s[changes.entered] = entry_s[changes.entered]
-    waiting_since_s[changes.by_user | changes.again] = now_s
+    waiting_since_s[changes.released | changes.again] = now_s
     waiting_since_s[changes.entered] = entry_s[changes.entered]
-    cleared = changes.entered | changes.by_user | changes.again | changes.altered
+    cleared = changes.entered | changes.released | changes.again | changes.altered
     first_attempt_s[cleared] = UNSET_S
     leading_since_s[cleared] = UNSET_S
     return Remembered(seen, order_s, waiting_since_s, first_attempt_s, leading_since_s)
@@ -134,9 +136,8 @@ def changes_between(old: Seen, new: Seen, rows: Ints, known: Bools, order_s: Int
         | (old.need[was] != new.need[known]).any(axis=1)
         | (places(old.policy, new.policy)[old.leaf[was]] != places(new.policy, new.policy)[new.leaf[known]])
     )
-    by_user = released | (requeued & new.user_requeued)
     entered = (order_s == UNSET_S) & ~new.bound & ~new.user_held
-    return Changes(entered, by_user, requeued | met | moved, altered)
+    return Changes(entered, released, requeued | met | moved, altered)
 
 
 def places(names: tuple[str, ...], among: tuple[str, ...]) -> Ints:

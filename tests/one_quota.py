@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from slurmfair.config import FairShare, QueuePolicy
-from slurmfair.model import FOREVER_S, Decision, Outcome, Queue, Quotas, Room
+from slurmfair.model import FOREVER_S, UNSET_S, Decision, Outcome, Queue, Quotas, Room
 from slurmfair.order import order_jobs
 from slurmfair.timers import Remembered, Seen, advance, after_pass, nothing_remembered
 
@@ -101,7 +101,7 @@ class OneQuota:
             job_priority=ints(job.priority for job in jobs),
             need=needs(jobs),
             restarts=ints(job.restarts for job in jobs),
-            user_requeued=no,
+            user_requeued_s=np.full(n, UNSET_S),
             user_held=no,
             bound=np.array([job.running for job in jobs], np.bool_),
             since_s=np.zeros(n, np.int64),

@@ -45,12 +45,14 @@ class Recorded:
         return RawRuns(numbers, {**texts, "jobname": ["x"] * len(rows), "tres": [row[4] for row in rows]})
 
     def close(self) -> None:
-        """Nothing is open."""
+        self.closed = True
 
 
 def test_runs_that_span_chunks_come_once_with_their_last_known_end() -> None:
     heard: list[float] = []
-    runs = accounting.all_runs(Recorded(), "c", 0, 2 * DAY_S, heard.append)
+    source = Recorded()
+    runs = accounting.all_runs(source, "c", 0, 2 * DAY_S, heard.append)
+    assert source.closed
     assert runs.job_id.tolist() == [1, 2, 2]
     assert runs.start_s.tolist() == [1000, DAY_S - 50, DAY_S + 100]
     assert runs.end_s.tolist() == [2000, DAY_S + 50, 0]

@@ -37,12 +37,12 @@ def seen(*rows: dict[str, Any], path: tuple[str, ...] = PATHS, policy: tuple[str
         "job_priority": 5,
         "need": (1, 1, 1),
         "restarts": 0,
-        "user_requeued": False,
+        "user_requeued_s": UNSET_S,
         "user_held": False,
         "bound": False,
         "since_s": ENTERED_S,
     }
-    kinds = {"leaf": np.int32, "user_requeued": np.bool_, "user_held": np.bool_, "bound": np.bool_}
+    kinds = {"leaf": np.int32, "user_held": np.bool_, "bound": np.bool_}
     columns = {
         name: np.array([{**usual, **row}[name] for row in rows], kinds.get(name, np.int64)) for name in usual
     }
@@ -77,7 +77,13 @@ VALUES = [
     ("before", "after", "expected"),
     [
         pytest.param({}, {"restarts": 1}, (KEEP, NOW, CLEAR), id="system requeue"),
-        pytest.param({}, {"restarts": 1, "user_requeued": True}, (NOW, NOW, CLEAR), id="user requeue"),
+        pytest.param({}, {"restarts": 1, "user_requeued_s": NOW_S}, (NOW, NOW, CLEAR), id="user requeue"),
+        pytest.param(
+            {"restarts": 1},
+            {"restarts": 1, "user_requeued_s": NOW_S},
+            (NOW, KEEP, KEEP),
+            id="a user's, as is known later",
+        ),
         pytest.param({}, {"user_held": True}, (KEEP, KEEP, KEEP), id="user hold alone"),
         pytest.param({}, {"job_priority": 6}, (KEEP, KEEP, CLEAR), id="priority changed"),
         pytest.param({}, {"need": (2, 1, 1)}, (KEEP, KEEP, CLEAR), id="need raised"),
@@ -86,10 +92,10 @@ VALUES = [
         pytest.param({}, {}, (KEEP, KEEP, KEEP), id="nothing, or our own hold and release"),
         pytest.param({}, {"since_s": 400}, (KEEP, KEEP, KEEP), id="Slurm's clock begun anew by our hold"),
         pytest.param(
-            {"restarts": 1, "user_requeued": True},
-            {"restarts": 1, "user_requeued": True},
-            (KEEP, KEEP, KEEP),
-            id="an old requeue is no event",
+            {"restarts": 1, "user_requeued_s": ENTERED_S - 1},
+            {"restarts": 2, "user_requeued_s": ENTERED_S - 1},
+            (KEEP, NOW, CLEAR),
+            id="system requeue after one that a user asked for, or another job of this id",
         ),
     ],
 )

@@ -260,9 +260,9 @@ class Controller:
                 child.doomed = True
             self.settle(child)
 
-    def requeue(self, job: Job) -> None:
-        """Put a running job back: it keeps pin, tag, site factor, and a hold that came while it ran (SLURM.md 2.2, 13)."""
-        self._leave_nodes(job, STATE_FLAGS["REQUEUED"])
+    def requeue(self, job: Job, ended: int = STATE_FLAGS["REQUEUED"]) -> None:
+        """Put a running job back, its run ended in a state: it keeps pin, tag, site factor, and a hold that came while it ran (SLURM.md 2.2, 13)."""
+        self._leave_nodes(job, ended)
         job.allocation, job.partition = None, ""
         job.state = BaseState.PENDING
         job.submit_s = self.now_s + 1  # so that accounting keeps the runs apart

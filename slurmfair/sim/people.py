@@ -149,7 +149,7 @@ class Admin:
             if job.allocation is None or job.over or row not in job.allocation.rows:
                 continue
             if job.spec.requeue:
-                self.ctl.requeue(job)
+                self.ctl.requeue(job, BaseState.NODE_FAIL)
             else:
                 self.ctl.finish(job, BaseState.NODE_FAIL)
 

@@ -44,12 +44,19 @@ class Source(Protocol):
 def all_runs(
     source: Source, cluster: str, since_s: int, until_s: int, progress: Callable[[float], None] | None
 ) -> RunTable:
-    """Return the runs of a cluster that overlap a window; `progress` hears the share done after each chunk."""
+    """Return the runs of a cluster that overlap a window; `progress` hears the share done after each chunk.
+
+    The connection serves one read: slurmdbd answers all that comes over it from one snapshot of its database,
+    taken at the first question (docs/decisions/0017).
+    """
     parts = []
-    for start_s, end_s in chunks(since_s, until_s):
-        parts.append(source.chunk(cluster, start_s, end_s))
-        if progress:
-            progress((end_s - since_s) / (until_s - since_s))
+    try:
+        for start_s, end_s in chunks(since_s, until_s):
+            parts.append(source.chunk(cluster, start_s, end_s))
+            if progress:
+                progress((end_s - since_s) / (until_s - since_s))
+    finally:
+        source.close()
     return run_table(parts)
 
 
@@ -98,7 +105,7 @@ def _column(texts: Sequence[str], rows: Ints) -> Coded:
 
 
 class OwnAccounting:
-    """slurmdbd through our own edge; the connection is opened when needed, and again after an error."""
+    """slurmdbd through our own edge; the connection is opened when needed."""
 
     def __init__(self) -> None:
         """Load our edge; pyslurm must be loaded before. Raises ModuleNotFoundError where it was not built."""
@@ -111,11 +118,7 @@ class OwnAccounting:
 
     def chunk(self, cluster: str, since_s: int, until_s: int) -> RawRuns:
         """Return the runs that overlap a window."""
-        try:
-            found = self._connection().runs(cluster, since_s, until_s)
-        except OSError:
-            self.close()
-            raise
+        found = self._connection().runs(cluster, since_s, until_s)
         numbers = np.empty((len(self._own.NUMBERS), len(found)), dtype=np.int64)
         words = dict(zip(self._own.TEXTS, found.columns(numbers), strict=True))
         number = dict(zip(self._own.NUMBERS, numbers, strict=True))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from slurmfair.model import Outcome
 from tests.live.site import Site
 
@@ -76,19 +78,42 @@ def test_an_array_in_a_fifo_quota_is_one_head_until_its_last_task_has_started(si
     site.wait(lambda: len(site.array_tasks(array)) == 1, "the last task")
 
 
-def test_a_requeued_job_keeps_its_place_and_starts_its_age_anew(site: Site) -> None:
+def requeued(site: Site, *causes: str) -> tuple[list[int], dict[str, Any]]:
+    """Return three whole-node jobs, the first of which ran and waits again, and its row before it ran."""
     site.write_policy(POLICY)
     wall = site.wall()
     site.start()
-    first, second, third = site.submit_many([["--gpus=8", "-N1", "--requeue"]] * 3)
-    site.wait(lambda: site.held_by_us([first, second, third]) == [second, third], "in line")
-    before = site.row(first)
+    jobs = site.submit_many([["--gpus=8", "-N1", "--requeue"]] * 3)
+    site.wait(lambda: site.held_by_us(jobs) == jobs[1:], "in line")
+    before = site.row(jobs[0])
     site.end(wall[0])
-    site.wait(lambda: site.running([first]), "the first runs")
-    site.lab.run(["scontrol", "requeue", str(first)])
-    site.wait(lambda: site.running([second]), "the second takes the room")
-    site.wait(lambda: site.row(first).get("position") == 1, "the first is the head again", 30)
+    site.wait(lambda: site.running(jobs[:1]), "the first runs")
+    submitted = site.lab.show_job(jobs[0])["SubmitTime"]
+    for cause in causes:
+        site.lab.run(["scontrol", *cause.format(job=jobs[0]).split()])
+    site.wait(lambda: site.lab.show_job(jobs[0])["SubmitTime"] > submitted, "Slurm dates its submission anew")
+    return jobs, before
+
+
+def test_a_job_that_lost_its_node_keeps_its_place_and_starts_its_age_anew(site: Site) -> None:
+    try:
+        (first, second, third), before = requeued(
+            site,
+            "update nodename=gpu01 state=drain reason=test",  # so that it does not come back by itself
+            "update nodename=gpu01 state=down reason=test",
+        )
+        site.wait(lambda: site.row(first).get("waiting_s", 0) > before["waiting_s"], "it waits again", 30)
+    finally:
+        site.lab.run(["scontrol", "update", "nodename=gpu01", "state=resume"])
     after = site.row(first)
     assert after["order_s"] == before["order_s"]
-    assert after["waiting_s"] > before["waiting_s"]
-    assert site.row(third)["position"] == 2
+    assert [site.row(job)["position"] for job in (first, second, third)] == [1, 2, 3]
+    site.wait(lambda: site.running([first]), "it runs again, before the others")
+
+
+def test_a_job_that_somebody_requeued_goes_to_the_end_of_the_line(site: Site) -> None:
+    (first, second, third), before = requeued(site, "requeue {job}")
+    site.wait(lambda: site.running([second]), "the second takes the room")
+    site.wait(lambda: site.row(first).get("position") == 2, "accounting tells whose requeue it was", 120)
+    after = site.row(first)
+    assert before["order_s"] <= site.row(third)["order_s"] < after["order_s"] == after["submit_s"]

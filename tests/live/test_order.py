@@ -126,22 +126,6 @@ def test_the_priority_channel_pins_ranks_and_gives_released_jobs_theirs_too(site
     assert site.jobs()[held].priority > 1000
 
 
-def test_a_requeued_job_keeps_its_place_although_slurm_dates_its_submission_anew(site: Site) -> None:
-    site.write_policy(POLICY.replace("policy: round_robin", "policy: fifo"))
-    site.fill(N_SLOTS - 1, user="cid")
-    site.start()
-    first = site.submit("--gpus=1", user="ann")
-    site.wait(lambda: site.running([first]), "it has the last slot")
-    second = site.submit("--gpus=8", "-N1", user="bob")
-    site.wait(lambda: site.row(second).get("position") == 1, "the other one is the head, and blocked")
-    submitted = site.lab.show_job(first)["SubmitTime"]
-    site.lab.run(["scontrol", "requeue", str(first)])
-    site.wait(lambda: site.states([first]) == ["PENDING"], "requeued")
-    assert site.lab.show_job(first)["SubmitTime"] > submitted
-    site.wait(lambda: site.running([first]), "it runs again, before the other")
-    assert site.row(first)["order_s"] < site.row(second)["order_s"]
-
-
 def test_jobs_submitted_one_after_the_other_wait_in_that_order_whenever_slurm_looked_at_them(
     site: Site,
 ) -> None:

@@ -104,6 +104,22 @@ def test_pyslurm_gives_the_last_runs(lab: Lab, edge: Agent, history: dict[str, i
         assert {**row, "state": 0} == {**ours[row["job_id"]], "state": 0}
 
 
+def test_every_read_sees_what_happened_since_the_one_before(lab: Lab, edge: Agent) -> None:
+    """slurmdbd answers a connection that is kept open from a snapshot of its first moment."""
+
+    def ends() -> dict[int, int]:
+        now_s = int(time.time())
+        rows = rows_of(edge.ask("runs", since_s=now_s - 600, until_s=now_s + 5))
+        return {row["job_id"]: row["end_s"] for row in rows}
+
+    first = lab.sbatch("--wrap=exec sleep 300", user="ann")
+    assert wait_until(lambda: ends().get(first) == 0, 30), "it runs"
+    lab.run(["scancel", str(first)])
+    second = lab.sbatch("--wrap=true", user="ann")
+    assert wait_until(lambda: ends().get(first, 0) > 0, 30), "it has ended"
+    assert wait_until(lambda: ends().get(second, 0) > 0, 30), "began and ended since"
+
+
 def test_slurmdbd_away_is_told_and_jobs_are_read_and_written_all_the_same(lab: Lab, edge: Agent) -> None:
     job_id = lab.sbatch("-H", user="ann")
     lab.stop_service("slurmdbd")
