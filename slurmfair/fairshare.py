@@ -56,10 +56,6 @@ class Division:
     rounds: int
     visits: int  # quotas looked at in all rounds together
 
-    @property
-    def overcommitted(self) -> bool:
-        return bool(self.short.any())
-
 
 def siblings(quotas: Quotas) -> Siblings:
     """Return the groups of siblings, in the order in which they are divided."""
@@ -138,21 +134,6 @@ def divided(
         rounds,
         visits,
     )
-
-
-def fair_shares(
-    quotas: Quotas,
-    capacity: Floats,
-    request: Floats,
-    usage: Floats,
-    k: float,
-    preset: str = "slurmfair",
-    *,
-    unit: Floats | None = None,
-    seniority: Ints | None = None,
-) -> Floats:
-    """Return F, shape (n_quotas, n_resources); see `divided`."""
-    return divided(quotas, capacity, request, usage, k, preset, unit=unit, seniority=seniority).share
 
 
 def rounded(

@@ -10,11 +10,13 @@ import numpy as np
 
 from slurmfair.apply import Applied
 from slurmfair.cycle import Cycle, PoolCycle
+from slurmfair.fairshare import scaled
 from slurmfair.model import FOREVER_S, GPU, RESOURCES, UNSET_S, Coded, Ints, JobTable, Room
 from slurmfair.standing import Standing
 from slurmfair.view import PROMISED, Column, View
 
 NONE = -1
+TINY = 1e-9  # of a share: what rounding may leave
 
 
 def make_view(cycle: Cycle, applied: Applied | None, about: dict[str, Any]) -> View:
@@ -250,6 +252,18 @@ def _nodes(room: Room) -> list[dict[str, Any]]:
     ]
 
 
+def _short(pool: PoolCycle) -> list[tuple[str, float, float]]:
+    """Return quotas whose shares exceed what there is: path, share, and what it comes to in proportion.
+
+    Deserved amounts beyond the capacity are wanted: shares are not cut (decision 0007), but people must see it.
+    """
+    quotas, share = pool.snapshot.quotas, pool.shares.fair_share
+    capacity = pool.snapshot.room.capacity[list(quotas.resources)].astype(np.float64)
+    comes_to = scaled(quotas, share, capacity)[:, 0]
+    cut = np.flatnonzero(comes_to < share[:, 0] - TINY)
+    return [(quotas.path[row], float(share[row, 0]), float(comes_to[row])) for row in cut.tolist()]
+
+
 def _about(cycle: Cycle, applied: Applied | None, about: dict[str, Any]) -> dict[str, Any]:
     reading = cycle.snapshot.reading
     return about | {
@@ -275,6 +289,7 @@ def _about(cycle: Cycle, applied: Applied | None, about: dict[str, Any]) -> dict
                 "place_grace_s": pool.snapshot.pool.place_grace_s,
                 "history_from_s": pool.shares.history_from_s,
                 "capacity_from_s": pool.shares.capacity_from_s,
+                "short": _short(pool),
             }
             for pool in cycle.pools
         ],

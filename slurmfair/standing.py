@@ -9,7 +9,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from slurmfair.model import Bools, Bytes, Coded, Ints, JobTable
+from slurmfair.model import Bools, Bytes, Coded, JobTable
 from slurmfair.slurm.parse import BASE_STATE, COMPLETING, BaseState, Tag, Waits, tag_of, waits_for
 
 WAITS = tuple(Waits)
@@ -131,8 +131,3 @@ def holds_resources(standing: Bytes) -> Bools:
 def waiting(standing: Bytes) -> Bools:
     """Records that stand in a queue of ours."""
     return standing <= Standing.GATED
-
-
-def now_or_never(times_s: Ints, now_s: int) -> Ints:
-    """Times not in the future: a clock that stepped back must not make an age negative."""
-    return np.minimum(times_s, now_s)

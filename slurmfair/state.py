@@ -189,12 +189,6 @@ class State:
                 (KEPT_DECISIONS,),
             )
 
-    def decisions_of(self, job_id: int) -> list[tuple[int, str, str]]:
-        rows = self._db.execute(
-            "SELECT at_s, what, why FROM decisions WHERE job_id = ? ORDER BY rowid", (job_id,)
-        )
-        return [(int(at_s), str(what), str(why)) for at_s, what, why in rows]
-
     def load_json(self, key: str) -> object:
         text = self.meta(key)
         return None if text is None else json.loads(text)

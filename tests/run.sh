@@ -10,6 +10,7 @@ stage "unit and simulation tests"
 stage "case files"
 "${pytest[@]}" tests/conformance
 # Live tests watch a scheduler with a clock of its own; one that fails is tried again, and said to be so.
-stage "live tests: a real Slurm in tests/lab"
-"${pytest[@]}" -rsR --reruns 2 --reruns-delay 1 -m slurm tests
+# They wait more than they work: two at a time, each with a lab of its own, all tests of a file in one.
+stage "live tests: two real Slurms in tests/lab"
+"${pytest[@]}" -rsR --reruns 2 --reruns-delay 1 -n 2 --dist loadfile --no-loadscope-reorder -m slurm tests
 stage "done"

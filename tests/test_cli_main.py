@@ -83,7 +83,7 @@ def test_status_of_a_daemon_in_trouble() -> None:
         shadow=True,
         overrides=[["h100", "fairshare.k", "2", "root", NOW_S - 3600]],
         warnings=["quotas deserve more than the pool has"],
-        pools=[pool(capacity=24, free=4)],
+        pools=[pool(capacity=24, free=4, short=[("vision", 18.0, 13.5), ("llm", 14.0, 10.5)])],
     )
     code, out, _ = ask(
         told, "status", age_s=300.0, away="slurmfaird is not running, these data are 5 min old"

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slurmfair.fairshare import divided, fair_shares, rounded, scaled
+from slurmfair.fairshare import divided, rounded, scaled
 from slurmfair.model import Floats, Quotas
 from tests import reference_share as reference
 from tests import small_pool
@@ -205,7 +205,7 @@ def test_t20_a_zero_weight_never_strands_capacity() -> None:
 def test_t23_deserved_beyond_capacity_is_given_in_full_and_said() -> None:
     division = division_of(50, Q("a", deserved=40), Q("b", deserved=30))
     assert column(division.share) == about(40, 30)
-    assert division.overcommitted
+    assert division.short.any()
     assert division.short[0, 0] == 20
 
 
@@ -243,7 +243,7 @@ def test_case_3_whole_gpus_add_up(capacity: float, weights: Sequence[int], expec
 def test_case_10_no_capacity_is_no_share() -> None:
     division = division_of(0, Q("a", deserved=4, wants=0), Q("b", wants=8))
     assert column(division.share) == [0, 0]
-    assert not division.overcommitted
+    assert not division.short.any()
 
 
 def test_case_16_a_burst_is_charged_as_it_is_ordered_and_leaves_no_residue() -> None:
@@ -314,14 +314,14 @@ def test_resources_are_divided_each_on_its_own() -> None:
         weight=np.array([[1.0, 3.0], [1.0, 1.0]]),
         resources=(0, 1),
     )
-    got = fair_shares(both, np.array([10.0, 100.0]), np.full((2, 2), 500.0), np.zeros((2, 2)), 1.0)
+    got = divided(both, np.array([10.0, 100.0]), np.full((2, 2), 500.0), np.zeros((2, 2)), 1.0).share
     assert got.tolist() == [[6, 75], [4, 25]]
 
 
 def test_whole_units_may_have_any_size() -> None:
     quotas = quotas_of([Q("a"), Q("b"), Q("c")])
     wants, used = np.full((3, 1), 100.0), np.zeros((3, 1))
-    got = fair_shares(quotas, np.array([40.0]), wants, used, 1.0, unit=np.array([4.0]))
+    got = divided(quotas, np.array([40.0]), wants, used, 1.0, unit=np.array([4.0])).share
     assert column(got) == [16, 12, 12]
 
 
@@ -469,9 +469,9 @@ def test_the_order_of_the_quotas_does_not_matter_for_whole_units(
     def by_name(order: Sequence[int]) -> dict[str, float]:
         chosen = [rows[i] for i in order]
         request, used = np.array([[q.wants] for q in chosen]), np.array([[q.u] for q in chosen])
-        got = fair_shares(
+        got = divided(
             quotas_of(chosen), np.array([capacity]), request, used, k, "kai", seniority=np.array(order)
-        )
+        ).share
         return dict(zip((q.name for q in chosen), column(got), strict=True))
 
     assert by_name(order) == pytest.approx(by_name(range(len(rows))), rel=1e-12)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from slurmfair.apply import Applied
+from slurmfair.config_file import parse_policy
 from slurmfair.cycle import Cycle
 from slurmfair.errors import DaemonUnreachable
 from slurmfair.model import FOREVER_S, UNSET_S, Outcome
@@ -19,7 +20,7 @@ from slurmfair.slurm.cluster import Result
 from slurmfair.standing import Standing
 from slurmfair.view import JOB_COLUMNS, PROMISED, QUOTA_KEYS, View, load, save
 from tests.cycles import HELD, POLICY, cycle, full, running
-from tests.tables import NOW_S
+from tests.tables import NOW_S, nodes_of
 
 ROWS = (
     {"job_id": 30, "user": "bob", "name": "large", "wanted": (8, 16, 4096), "nodes_wanted": 1, "nice": 3},
@@ -48,6 +49,27 @@ ROWS = (
 @pytest.fixture(scope="module")
 def found() -> Cycle:
     return cycle(*ROWS, nodes=full(15))
+
+
+def test_what_is_promised_and_wanted_beyond_the_capacity_is_told_in_proportion() -> None:
+    text = """
+version: 1
+pools:
+  gpu:
+    partitions: [train]
+    resource: gres/gpu
+    quotas:
+      vision: {match: {accounts: [vision]}, deserved: 6}
+      llm: {match: {accounts: [llm-eval]}, deserved: 4}
+"""
+    config, nodes = parse_policy(text, "test"), nodes_of({"name": "gpu01"})
+    wanting = [{"job_id": 10 + n, "account": ("vision", "llm-eval")[n % 2]} for n in range(20)]
+
+    def short(*rows: dict[str, Any]) -> Any:
+        return make_view(cycle(*rows, nodes=nodes, config=config), None, {}).about["pools"][0]["short"]
+
+    assert short(*wanting) == [("vision", 6.0, pytest.approx(4.8)), ("llm", 4.0, pytest.approx(3.2))]
+    assert short(*wanting[:6]) == [], "promised, but not wanted"
 
 
 @pytest.fixture(scope="module")

@@ -75,7 +75,7 @@ def pool(name: str = "h100", **facts: Any) -> dict[str, Any]:
     share = FairShare()
     plain: dict[str, Any] = {
         "pool": name, "partitions": ["train", "interactive"], "resource": "gres/gpu", "capacity": 32,
-        "configured": 32, "free": 0, "nodes": [], "place_grace_s": 60.0, "history_from_s": NOW_S - 86400, "capacity_from_s": NOW_S - 86400,
+        "configured": 32, "free": 0, "nodes": [], "short": [], "place_grace_s": 60.0, "history_from_s": NOW_S - 86400, "capacity_from_s": NOW_S - 86400,
         "fairshare": {field: getattr(share, field) for field in FairShare.__dataclass_fields__ if field != "window"},
     }  # fmt: skip
     free = {"gres/gpu": facts.get("free", 0), "cpu": 1000, "mem": 10**6}

@@ -12,6 +12,8 @@ from slurmfair.cli.records import meta, number
 from slurmfair.cli.terms import VERSION, Asked, Parser, Reply, Say
 from slurmfair.cli.text import Clock, amount, clock, printable, words
 
+MOST_NAMED = 6  # quotas in one line
+
 
 @cache
 def parser() -> Parser:
@@ -84,6 +86,9 @@ def _pool_record(row: dict[str, Any], asked: Asked) -> dict[str, Any]:
         "fairshare_enabled": row["fairshare"]["enabled"],
         "history_from": number(row["history_from_s"]),
         "capacity_from": number(row["capacity_from_s"]),
+        "short": [
+            dict(zip(("quota", "share", "comes_to"), one, strict=True)) for one in row.get("short", [])
+        ],
         "pending": _pending(row["pool"], asked),
     }
 
@@ -109,6 +114,7 @@ def _lines(asked: Asked, found: list[str]) -> Iterator[str]:
         yield f"Network     {printable(asked.network)}\n"
     for row in about["pools"]:
         yield _pool_line(row, asked)
+        yield _short_line(row)
         yield _history_line(row, at)
     for pool, key, value, who, at_s in about["overrides"]:
         yield f"Override    {pool} {key}={value}, by {who} at {at(at_s)}\n"
@@ -124,6 +130,17 @@ def _history_line(row: dict[str, Any], at: Clock) -> str:
         else ""
     )
     return f"History     {row['pool']} since {at(row['history_from_s'])}{before}\n"
+
+
+def _short_line(row: dict[str, Any]) -> str:
+    """Say whose promises exceed what there is, and what they come to; nothing where none do."""
+    if not row.get("short", []):
+        return ""
+    each = [
+        f"{path} {comes_to:.4g} of {share:.4g}" for path, share, comes_to in row.get("short", [])[:MOST_NAMED]
+    ]
+    more = f" and {len(row['short']) - MOST_NAMED} more" if len(row.get("short", [])) > MOST_NAMED else ""
+    return f"Short       {row['pool']}: more is promised and wanted than there is; in proportion {', '.join(each)}{more}\n"
 
 
 def _pool_line(row: dict[str, Any], asked: Asked) -> str:

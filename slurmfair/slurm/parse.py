@@ -53,13 +53,6 @@ STATE_FLAGS = {
 }
 
 
-def state_name(state: int) -> str:
-    """Return a job's state as words, such as "PENDING" or "COMPLETED+COMPLETING"."""
-    base = state & BASE_STATE
-    words = [BaseState(base).name if base in BaseState.__members__.values() else f"STATE{base}"]
-    return "+".join(words + [name for name, bit in STATE_FLAGS.items() if state & bit])
-
-
 def state_number(name: str) -> int:
     """Return the number of one word as Slurm prints it; a flag hides the base state, which reads PENDING."""
     if name in BaseState.__members__:

@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 import numpy as np
 
 from slurmfair.config import FairShare, Window
-from slurmfair.fairshare import fair_shares
+from slurmfair.fairshare import divided
 from slurmfair.ledger import Ledger, Rows, ledger_of
 from slurmfair.model import GPU, RESOURCES, UNSET_S, Floats, Quotas
 from slurmfair.runs import NO_PAUSES, Known
@@ -85,13 +85,13 @@ def check_share(case: ShareCase) -> None:
         priority=np.array([q["priority"] for q in queues]),
         resources=(0,),
     )
-    got = fair_shares(
+    got = divided(
         quotas,
         np.array([float(case["capacity"])]),
         columns([q["request"]] for q in queues),
         columns([q["usage"]] for q in queues),
         case["k"],
-    )
+    ).share
     for name, expected in case["expected"].items():
         # The file's answers have nine decimals.
         assert close(got[at[name], 0], expected, least=1.0), (
@@ -127,9 +127,9 @@ def kai_shares(
     seniority = np.empty(len(queues), dtype=np.int64)
     seniority[[at[name] for name in by_age]] = np.arange(len(queues))
     capacity = np.array([float(total[r]) for r in KAI_RESOURCES])
-    got = fair_shares(
+    got = divided(
         quotas, capacity, column("request"), column("usage"), k, preset="kai", seniority=seniority
-    )
+    ).share
     return {name: got[i] for name, i in at.items()}
 
 

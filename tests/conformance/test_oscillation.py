@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from slurmfair.config import FairShare, Window
-from slurmfair.fairshare import fair_shares
+from slurmfair.fairshare import divided
 from slurmfair.model import GPU, Floats, Quotas
 from slurmfair.steps import CAPACITY
 from slurmfair.usage import advance, usage
@@ -69,7 +69,7 @@ def replayed(rows: list[Row]) -> Iterator[tuple[int, Floats, Floats]]:
     for time in range(cycles):
         history, integrals = advance(history, ledger, steps, QUOTAS, KAI, BEGIN_S + time)
         used = usage(integrals, KAI)
-        yield time, used, fair_shares(QUOTAS, np.array([16.0]), WANTED, used, KAI.k, KAI.preset)
+        yield time, used, divided(QUOTAS, np.array([16.0]), WANTED, used, KAI.k, KAI.preset).share
 
 
 def test_usage_and_fair_share_of_every_row_follow_from_the_allocations(

@@ -6,25 +6,20 @@ import re
 from dataclasses import dataclass
 
 from slurmfair.model import Outcome
+from tests.live.policies import LEVELS, gpu_pool, group, quota
 from tests.live.site import Site
 
-POLICY = """
-version: 1
-cycle: {interval: {interval}}
-job_priority: {qos: {urgent: 9, normal: 5, scavenger: 1}, default: 5}
-pools:
-  gpu:
-    partitions: [train, interactive]
-    resource: gres/gpu
-    quotas:
-      vision: {match: {accounts: [vision]}, deserved: 8, limit: 12, policy: fifo}
-      llm:
-        deserved: 16
-        quotas:
-          pretrain: {match: {accounts: [llm-pretrain]}, deserved: 8, policy: intelligent}
-          eval: {match: {accounts: [llm-eval]}, deserved: 8, policy: round_robin}
-      speech: {match: {accounts: [speech]}, deserved: 8, policy: balance}
-"""
+POLICY = gpu_pool(
+    quota("vision", deserved=8, limit=12, policy="fifo"),
+    group(
+        "llm",
+        quota("pretrain", "llm-pretrain", deserved=8, policy="intelligent"),
+        quota("eval", "llm-eval", deserved=8, policy="round_robin"),
+        deserved=16,
+    ),
+    quota("speech", deserved=8, policy="balance"),
+    top=(LEVELS,),
+)
 WAITS = 73  # where the last column of the waiting jobs begins on top's screen
 
 

@@ -19,14 +19,19 @@ SOONER = {
     "SchedulerParameters": conf.SCHEDULING["SchedulerParameters"].replace("bf_interval=5", "bf_interval=2")
     + ",batch_sched_delay=1"
 }
+LONGEST = (
+    "test_history.py", "test_fairshare.py", "test_failures.py", "test_write.py", "test_blocking.py",
+    "test_limits_and_parking.py", "test_balance.py",
+)  # fmt: skip
 RUNNING_LAB = "SLURMFAIR_LIVE_LAB"  # folder of a lab that is up, to save its start while tests are written
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Every test in this folder needs a live Slurm."""
+    """Every test in this folder needs a live Slurm. Those that take longest come first, so that all workers end together."""
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.slurm)
+    items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
 
 
 @pytest.fixture(scope="session")

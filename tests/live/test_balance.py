@@ -6,23 +6,19 @@ import itertools
 import time
 
 from slurmfair.model import UNSET_S
+from tests.live.policies import gpu_pool, quota
 from tests.live.site import Site
 
 TIMEOUT_S = 4
-POLICY = """
-version: 1
-cycle: {interval: {interval}}
-job_priority: {qos: {urgent: 9, normal: 5}}
-pools:
-  gpu:
-    partitions: [train, interactive]
-    resource: gres/gpu
-    policy: balance
-    balance_timeout: 4s
-    quotas:
-      vision: {match: {accounts: [vision]}, deserved: 16}
-      speech: {match: {accounts: [speech]}, deserved: 16}
-"""
+POLICY = gpu_pool(
+    quota("vision", deserved=16),
+    quota("speech", deserved=16),
+    pool=(
+        "policy: balance",
+        "balance_timeout: 4s",
+    ),
+    top=("job_priority: {qos: {urgent: 9, normal: 5}}",),
+)
 WHOLE_NODE = ("--gpus=8", "-N1")
 
 

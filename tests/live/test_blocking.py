@@ -5,22 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from slurmfair.model import Outcome
+from tests.live.policies import gpu_pool, quota
 from tests.live.site import Site
 
-POLICY = """
-version: 1
-cycle: {interval: {interval}}
-pools:
-  gpu:
-    partitions: [train, interactive]
-    resource: gres/gpu
-    place_grace: 3s
-    policy: fifo
-    fifo_scope: quota
-    quotas:
-      vision: {match: {accounts: [vision]}, deserved: 16}
-      speech: {match: {accounts: [speech]}, deserved: 16}
-"""
+POLICY = gpu_pool(
+    quota("vision", deserved=16),
+    quota("speech", deserved=16),
+    pool=(
+        "place_grace: 3s",
+        "policy: fifo",
+        "fifo_scope: quota",
+    ),
+)
 
 
 def test_with_scope_gres_type_a_blocked_head_stops_only_jobs_that_ask_its_type(site: Site) -> None:

@@ -10,21 +10,15 @@ from itertools import pairwise
 
 import pytest
 
+from tests.live.policies import gpu_pool, quota
 from tests.live.site import STATE, Site
 
-POLICY = """
-version: 1
-cycle: {interval: {interval}}
-pools:
-  gpu:
-    partitions: [train, interactive]
-    resource: gres/gpu
-    place_grace: 10s
-    quotas:
-      vision: {match: {accounts: [vision]}, deserved: 16, policy: fifo}
-      speech: {match: {accounts: [speech]}, deserved: 8, policy: round_robin}
-      llm: {match: {accounts: [llm-pretrain]}, deserved: 8, policy: fifo}
-"""
+POLICY = gpu_pool(
+    quota("vision", deserved=16, policy="fifo"),
+    quota("speech", deserved=8, policy="round_robin"),
+    quota("llm", "llm-pretrain", deserved=8, policy="fifo"),
+    pool=("place_grace: 10s",),
+)
 USERS = ("ann", "bob", "eve", "finn", "cid")
 SHAPES = (["--gpus=1"], ["--gpus=2"], ["--gpus=4"], ["--gpus=8", "-N1"], ["--gpus=1", "--array=0-2%2"],
           ["--gpus=1", "-p", "train,interactive"])  # fmt: skip

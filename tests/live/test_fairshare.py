@@ -9,26 +9,25 @@ from typing import Any
 
 from slurmfair.view import load
 from tests.live.booked import booked, held_by_second
+from tests.live.policies import gpu_pool, quota
 from tests.live.site import STATE, Site
 
 GPUS = 32
 SLURM_S = 7  # Slurm's own delay until a job starts that may: a pass of backfill and of the main scheduler
-POLICY = """
-version: 1
-cycle: {{interval: {{interval}}}}
-pools:
-  gpu:
-    partitions: [train, interactive]
-    resource: gres/gpu
-    policy: round_robin
-    fairshare: {{enabled: {enabled}, k: 1, {past}, min_history: 5s}}
-    quotas:
-      vision: {{match: {{accounts: [vision]}}, deserved: {deserved}, weight: {weight}}}
-      speech: {{match: {{accounts: [speech]}}, deserved: {deserved}, weight: 1}}
-"""
 
 
-def quota(site: Site, name: str) -> dict[str, Any]:
+def policy(enabled: str, past: str, deserved: int, weight: int) -> str:
+    return gpu_pool(
+        quota("vision", deserved=deserved, weight=weight),
+        quota("speech", deserved=deserved, weight=1),
+        pool=(
+            "policy: round_robin",
+            f"fairshare: {{enabled: {enabled}, k: 1, {past}, min_history: 5s}}",
+        ),
+    )
+
+
+def row_of(site: Site, name: str) -> dict[str, Any]:
     """Return the published row of a quota."""
     rows = load(site.lab.path(f"{STATE}/view.npz")).quotas
     return next(row for row in rows if row["quota"] == name)
@@ -56,18 +55,18 @@ def test_a_job_larger_than_its_share_waits_for_ever_without_history_and_gets_its
     lengths_s = [chance.randint(4, longest_s) for _ in range(GPUS)]
     lengths_s += [chance.randint(longest_s - 4, longest_s) for _ in range(230)]
 
-    site.write_policy(POLICY.format(enabled="false", past="window: {size: 30s}", deserved=0, weight=1))
+    site.write_policy(policy(enabled="false", past="window: {size: 30s}", deserved=0, weight=1))
     site.start()
     small = stream(site, "ann", lengths_s)
     site.wait(lambda: len(site.running(small)) >= GPUS - 1, "A has the whole pool")
     large = site.submit("-N3", "--gres=gpu:h100:8", user="eve")
     site.always(lambda: not site.running([large]), "B waits while history has no weight", bound_s + 3)
-    assert quota(site, "speech")["fair_share"] == GPUS / 2
-    assert quota(site, "vision")["usage"] > enough, "use is recorded while fair share is off"
+    assert row_of(site, "speech")["fair_share"] == GPUS / 2
+    assert row_of(site, "vision")["usage"] > enough, "use is recorded while fair share is off"
 
     site.report("slurmfair", "set", "gpu", "fairshare.enabled=true")
     on_s = time.time()
-    site.wait(lambda: quota(site, "speech")["fair_share"] > needed - 0.5, "the next cycle uses it", 10)
+    site.wait(lambda: row_of(site, "speech")["fair_share"] > needed - 0.5, "the next cycle uses it", 10)
     site.wait(lambda: site.starts([large]), "B starts", bound_s + 20)
     waited_s = site.jobs()[large].start_s - on_s
     print(f"B started {waited_s:.0f} s after the switch, the bound is {bound_s:.0f} s")
@@ -75,7 +74,7 @@ def test_a_job_larger_than_its_share_waits_for_ever_without_history_and_gets_its
 
     running = site.running(small)
     site.report("slurmfair", "set", "gpu", "fairshare.enabled=false")
-    site.wait(lambda: quota(site, "speech")["fair_share"] == GPUS / 2, "the next cycle is without it", 10)
+    site.wait(lambda: row_of(site, "speech")["fair_share"] == GPUS / 2, "the next cycle is without it", 10)
     jobs = site.jobs()
     assert jobs[large].state == "RUNNING", "who runs is left alone"
     assert all(jobs[one].state in ("RUNNING", "COMPLETING", "COMPLETED") for one in running)
@@ -91,17 +90,17 @@ def test_use_settles_at_the_weights_and_deserved_stays_whatever_the_history(site
     deserved, settles_s, measured_s = 4, 30, 45
     chance = random.Random(5)
     past = "half_life: 8s, window: {size: 2m}"
-    site.write_policy(POLICY.format(enabled="true", past=past, deserved=deserved, weight=3))
+    site.write_policy(policy(enabled="true", past=past, deserved=deserved, weight=3))
     site.start()
     speech = stream(site, "eve", [chance.randint(6, 12) for _ in range(32 + 140)])
     site.wait(lambda: len(site.running(speech)) >= GPUS - 1, "speech has the whole pool")
-    site.wait(lambda: quota(site, "speech")["usage"] > 0.75, "and has used most of the surplus")
+    site.wait(lambda: row_of(site, "speech")["usage"] > 0.75, "and has used most of the surplus")
     stream(site, "ann", [chance.randint(6, 12) for _ in range(260)])
     came_s = math.ceil(time.time())
     least: list[float] = []
 
     def look() -> bool:
-        row = quota(site, "speech")
+        row = row_of(site, "speech")
         least.append(row["fair_share"])
         return time.time() > came_s + settles_s + measured_s
 

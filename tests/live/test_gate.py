@@ -10,19 +10,13 @@ from collections.abc import Iterator
 import pytest
 
 from tests.lab import Lab
+from tests.live.policies import gpu_pool, quota
 from tests.live.site import RUN, Site
 
-POLICY = """
-version: 1
-cycle: {interval: {interval}}
-pools:
-  gpu:
-    partitions: [train, interactive]
-    resource: gres/gpu
-    quotas:
-      vision: {match: {accounts: [vision]}, deserved: 16, policy: round_robin}
-      speech: {match: {accounts: [speech]}, deserved: 16, policy: fifo}
-"""
+POLICY = gpu_pool(
+    quota("vision", deserved=16, policy="round_robin"),
+    quota("speech", deserved=16, policy="fifo"),
+)
 HEARTBEAT = f"{RUN}/heartbeat"
 N_EACH, USERS = 50, ("ann", "bob", "eve", "finn")
 

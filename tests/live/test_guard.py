@@ -5,21 +5,15 @@ from __future__ import annotations
 import signal
 import time
 
+from tests.live.policies import gpu_pool, quota
 from tests.live.site import DAEMON_USER, STATE, Site
 from tests.live.site import POLICY as POLICY_FILE
 
-POLICY = """
-version: 1
-cycle: {interval: {interval}}
-fail_open_after: 3s
-pools:
-  gpu:
-    partitions: [train, interactive]
-    resource: gres/gpu
-    quotas:
-      vision: {match: {accounts: [vision]}, deserved: 16, policy: fifo}
-      speech: {match: {accounts: [speech]}, deserved: 16, policy: fifo, fail_open: false}
-"""
+POLICY = gpu_pool(
+    quota("vision", deserved=16, policy="fifo"),
+    quota("speech", deserved=16, policy="fifo", fail_open="false"),
+    top=("fail_open_after: 3s",),
+)
 SILENT_S = 3
 WHOLE_NODE = ("--gpus=8", "-N1")
 

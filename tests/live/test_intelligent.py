@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from slurmfair.model import UNSET_S
+from tests.live.policies import LEVELS, gpu_pool, quota
 from tests.live.site import Site
 
 AGING_S = 3
-POLICY = """
-version: 1
-cycle: {{interval: {{interval}}}}
-job_priority: {{qos: {{urgent: 9, normal: 5, scavenger: 1}}}}
-pools:
-  gpu:
-    partitions: [train, interactive]
-    resource: gres/gpu
-    aging_interval: 3s
-    quotas:
-      vision: {{match: {{accounts: [vision]}}, deserved: 16, policy: {policy}}}
-      speech: {{match: {{accounts: [speech]}}, deserved: 16}}
-"""
+
+
+def policy(name: str) -> str:
+    return gpu_pool(
+        quota("vision", deserved=16, policy=name),
+        quota("speech", deserved=16),
+        pool=("aging_interval: 3s",),
+        top=(LEVELS,),
+    )
+
+
 WHOLE_NODE = ("--gpus=8", "-N1")
 
 
 def test_a_blocked_high_job_stalls_the_low_lane_and_lets_it_go_when_it_leaves(site: Site) -> None:
-    site.write_policy(POLICY.format(policy="intelligent"))
+    site.write_policy(policy("intelligent"))
     filler = site.fill(31, user="eve")
     site.start()
     large, small = site.submit(*WHOLE_NODE), site.submit("--gpus=1")
@@ -41,7 +40,7 @@ def test_a_blocked_high_job_stalls_the_low_lane_and_lets_it_go_when_it_leaves(si
 
 
 def test_ageing_from_1_to_6_is_published_moves_a_job_to_the_front_and_survives_a_restart(site: Site) -> None:
-    site.write_policy(POLICY.format(policy="intelligent"))
+    site.write_policy(policy("intelligent"))
     site.fill(30, user="eve")
     site.start()
     old = site.submit(*WHOLE_NODE, "--qos=scavenger")
@@ -70,7 +69,7 @@ def test_ageing_from_1_to_6_is_published_moves_a_job_to_the_front_and_survives_a
 
 
 def test_a_policy_switch_by_reload_re_judges_who_waits_and_leaves_who_runs(site: Site) -> None:
-    site.write_policy(POLICY.format(policy="round_robin"))
+    site.write_policy(policy("round_robin"))
     filler = site.fill(31, user="eve")
     site.start()
     running = site.submit("--gpus=1")
@@ -79,19 +78,19 @@ def test_a_policy_switch_by_reload_re_judges_who_waits_and_leaves_who_runs(site:
     site.wait_cycles(2)
     assert not site.held_by_us([large, half])
     record = site.records([running])
-    site.reload(POLICY.format(policy="balance"))
+    site.reload(policy("balance"))
     site.wait(lambda: site.held_by_us([large, half]) == [half], "a window of one")
     first = site.row(large)
     assert first["first_attempt_s"] != UNSET_S
     site.wait_cycles(2)
-    site.reload(POLICY.format(policy="fifo"))
+    site.reload(policy("fifo"))
     small = site.submit("--gpus=1")
     site.wait(lambda: site.held_by_us([half, small]) == [half, small], "behind the head")
     site.end(filler[0])
     switched = site.row(large)
     assert switched["first_attempt_s"] > first["first_attempt_s"], "each switch begins a fresh phase"
     assert (switched["order_s"], switched["waiting_s"]) == (first["order_s"], first["waiting_s"])
-    site.reload(POLICY.format(policy="round_robin"))
+    site.reload(policy("round_robin"))
     site.wait(lambda: site.running([small]), "the small job passes again")
     assert not site.held_by_us([large, half])
     assert site.records([running]) == record

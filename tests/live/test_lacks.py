@@ -7,20 +7,14 @@ from typing import Any
 
 from slurmfair.model import Outcome
 from slurmfair.view import PROMISED
+from tests.live.policies import gpu_pool, quota
 from tests.live.site import Site
 
-POLICY = """
-version: 1
-cycle: {interval: {interval}}
-pools:
-  gpu:
-    partitions: [train, interactive]
-    resource: gres/gpu
-    policy: round_robin
-    quotas:
-      vision: {match: {accounts: [vision]}, deserved: 16}
-      speech: {match: {accounts: [speech]}, deserved: 16}
-"""
+POLICY = gpu_pool(
+    quota("vision", deserved=16),
+    quota("speech", deserved=16),
+    pool=("policy: round_robin",),
+)
 GANG = ("-N2", "--gres=gpu:h100:8")
 
 

@@ -4,23 +4,16 @@ from __future__ import annotations
 
 from slurmfair.model import Outcome
 from slurmfair.unfit import SURE_AFTER
+from tests.live.policies import gpu_pool, quota
 from tests.live.site import Site
 
-POLICY = """
-version: 1
-cycle: {{interval: {{interval}}}}
-pools:
-  gpu:
-    partitions: [train, interactive]
-    resource: gres/gpu
-    quotas:
-      vision: {{match: {{accounts: [vision]}}, deserved: 4, limit: {limit}, policy: {policy}}}
-      speech: {{match: {{accounts: [speech]}}, deserved: 16}}
-"""
+
+def policy(**vision: object) -> str:
+    return gpu_pool(quota("vision", **vision, policy="fifo"), quota("speech", deserved=16))
 
 
 def test_a_parked_job_stops_nobody_and_starts_after_its_limit_is_raised(site: Site) -> None:
-    site.write_policy(POLICY.format(limit=4, policy="fifo"))
+    site.write_policy(policy(deserved=4, limit=4))
     wall = site.wall()
     site.start()
     large, small = site.submit_many([["--gpus=6", "-N1"], ["--gpus=3", "-N1"]])
@@ -29,13 +22,13 @@ def test_a_parked_job_stops_nobody_and_starts_after_its_limit_is_raised(site: Si
     site.end(*wall)
     site.wait(lambda: site.running([small]), "the one behind it starts")
     parked = site.row(large)
-    site.reload(POLICY.format(limit=12, policy="fifo"))
+    site.reload(policy(deserved=4, limit=12))
     site.wait(lambda: site.running([large]), "it starts within the new limit")
     assert parked["position"] == 0
 
 
 def test_an_array_never_passes_the_limit_of_its_quota_and_keeps_its_own_throttle(site: Site) -> None:
-    site.write_policy(POLICY.format(limit=8, policy="fifo"))
+    site.write_policy(policy(deserved=4, limit=8))
     filler = site.fill(32, user="eve")
     site.start()
     array = site.submit("--gpus=1", "--array=0-49%20", seconds=3)
@@ -65,8 +58,11 @@ def test_an_array_never_passes_the_limit_of_its_quota_and_keeps_its_own_throttle
 
 def test_a_job_that_can_never_fit_is_cancelled_where_the_policy_says_so(site: Site) -> None:
     """Of an array the tasks that wait; those that run go on."""
-    cancels = POLICY.replace("deserved: 4", "on_never_fit: cancel, deserved: 2")
-    site.write_policy(cancels.format(limit=8, policy="fifo"))
+
+    def limited(limit: int) -> str:
+        return policy(on_never_fit="cancel", deserved=2, limit=limit)
+
+    site.write_policy(limited(8))
     wall = site.wall()
     site.start()
     array = site.submit("--gpus=4", "-N1", "--array=0-4")
@@ -77,13 +73,13 @@ def test_a_job_that_can_never_fit_is_cancelled_where_the_policy_says_so(site: Si
     site.end(*wall)
     site.wait(lambda: len(site.array_tasks(array)) == 2, "as many tasks as the limit bears")
     tasks = site.array_tasks(array)
-    site.reload(cancels.format(limit=3, policy="fifo"))
+    site.reload(limited(3))
     site.wait(lambda: site.states([array]) == ["CANCELLED"], "a task is larger than the new limit")
     site.wait_cycles(2)
     assert site.array_tasks(array) == tasks
     assert site.states([fits]) == ["PENDING"]
-    site.reload(cancels.format(limit=1, policy="fifo"))
+    site.reload(limited(1))
     site.wait_cycles(SURE_AFTER - 2)
-    site.reload(cancels.format(limit=3, policy="fifo"))
+    site.reload(limited(3))
     site.wait_cycles(SURE_AFTER)
     assert site.states([fits]) == ["PENDING"], "a limit that was wrong for some cycles"

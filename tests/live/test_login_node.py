@@ -10,23 +10,17 @@ from subprocess import CompletedProcess
 
 import pytest
 
+from tests.live.policies import gpu_pool, quota
 from tests.live.site import RUN, STATE, Site
 
 PORT = 6830  # in the lab's own network namespace
 SERVER = f"127.0.0.1:{PORT}"
-POLICY = """
-version: 1
-cycle: {interval: {interval}}
-reports: {listen: "LISTEN"}
-pools:
-  gpu:
-    partitions: [train, interactive]
-    resource: gres/gpu
-    quotas:
-      vision: {match: {accounts: [vision]}, deserved: 8, limit: 12, policy: fifo}
-      pretrain: {match: {accounts: [llm-pretrain]}, deserved: 8, policy: intelligent}
-      speech: {match: {accounts: [speech]}, deserved: 8, policy: balance}
-"""
+POLICY = gpu_pool(
+    quota("vision", deserved=8, limit=12, policy="fifo"),
+    quota("pretrain", "llm-pretrain", deserved=8, policy="intelligent"),
+    quota("speech", deserved=8, policy="balance"),
+    top=('reports: {listen: "LISTEN"}',),
+)
 NOWHERE = {"RUNTIME_DIRECTORY": "/nonexistent"}
 AWAY = NOWHERE | {"SLURMFAIR_SERVER": SERVER}  # what makes a process in the lab one on a login node
 REQUEST = '{"command":["sfprio","-h","-o","%i %u"]}'

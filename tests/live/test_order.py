@@ -9,20 +9,14 @@ from itertools import cycle, islice, pairwise
 
 import pytest
 
+from tests.live.policies import LEVELS, gpu_pool, quota
 from tests.live.site import Site
 
-POLICY = """
-version: 1
-cycle: {interval: {interval}}
-job_priority: {qos: {urgent: 9, normal: 5, scavenger: 1}, default: 5}
-pools:
-  gpu:
-    partitions: [train, interactive]
-    resource: gres/gpu
-    quotas:
-      vision: {match: {accounts: [vision]}, deserved: 16, policy: round_robin}
-      speech: {match: {accounts: [speech]}, deserved: 16, policy: round_robin}
-"""
+POLICY = gpu_pool(
+    quota("vision", deserved=16, policy="round_robin"),
+    quota("speech", deserved=16, policy="round_robin"),
+    top=(LEVELS,),
+)
 N_SLOTS, N_JOBS = 32, 30
 QOS, LEVEL = ("normal", "scavenger", "urgent"), {"urgent": 9, "normal": 5, "scavenger": 1}
 WEIGHTS = ("Age", "Fairshare", "QOS", "JobSize")

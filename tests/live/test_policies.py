@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
+from tests.live.policies import gpu_pool, quota
 from tests.live.site import Site
 
-POLICY = """
-version: 1
-cycle: {{interval: {{interval}}}}
-pools:
-  gpu:
-    partitions: [train, interactive]
-    resource: gres/gpu
-    quotas:
-      vision: {{match: {{accounts: [vision]}}, deserved: 16, policy: {policy}}}
-      speech: {{match: {{accounts: [speech]}}, deserved: 16, policy: {policy}}}
-"""
+
+def policy(name: str) -> str:
+    return gpu_pool(quota("vision", deserved=16, policy=name), quota("speech", deserved=16, policy=name))
+
+
 BACKFILL_S = 2  # bf_interval of the lab
 SLOW_S = 4  # what a busy machine may add to a cycle
 
 
 def test_fifo_holds_jobs_behind_a_blocked_head_through_six_backfill_cycles(site: Site) -> None:
-    site.write_policy(POLICY.format(policy="fifo"))
+    site.write_policy(policy("fifo"))
     fillers = site.fill(32, user="eve")
     site.start()
     head = site.submit("--gpus=8", "-N1", "--time=1:00:00", user="ann")
@@ -40,7 +35,7 @@ def test_fifo_holds_jobs_behind_a_blocked_head_through_six_backfill_cycles(site:
 
 
 def test_a_prefix_of_ten_fitting_jobs_starts_in_one_cycle(site: Site) -> None:
-    site.write_policy(POLICY.format(policy="fifo"))
+    site.write_policy(policy("fifo"))
     ids = site.submit_many([["--gpus=2", "--hold"]] * 10, user="ann")
     site.lab.run(["scontrol", "release", *map(str, ids)])
     site.once()
@@ -48,7 +43,7 @@ def test_a_prefix_of_ten_fitting_jobs_starts_in_one_cycle(site: Site) -> None:
 
 
 def test_round_robin_starts_the_five_at_once(site: Site) -> None:
-    site.write_policy(POLICY.format(policy="round_robin"))
+    site.write_policy(policy("round_robin"))
     filler = site.fill(28, user="eve")
     site.start()
     head = site.submit("--gpus=8", "-N1", "--time=1:00:00", user="ann")

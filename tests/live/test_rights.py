@@ -7,19 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.live.policies import gpu_pool, quota
 from tests.live.site import POLICY as POLICY_FILE
 from tests.live.site import Site
 
-POLICY = """
-version: 1
-cycle: {interval: {interval}}
-pools:
-  gpu:
-    partitions: [train, interactive]
-    resource: gres/gpu
-    quotas:
-      vision: {match: {accounts: [vision]}, deserved: 16, policy: fifo}
-"""
+POLICY = gpu_pool(
+    quota("vision", deserved=16, policy="fifo"),
+)
 MEND = {"oper": r"sacctmgr -i modify user oper set adminlevel=Administrator",
         "nobody2": r"sacctmgr -i add user nobody2 account=root adminlevel=Administrator"}  # fmt: skip
 UNDO = {

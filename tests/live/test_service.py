@@ -8,18 +8,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.live.policies import gpu_pool, quota
 from tests.live.site import Site
 
-POLICY = """
-version: 1
-cycle: {interval: {interval}}
-pools:
-  gpu:
-    partitions: [train, interactive]
-    resource: gres/gpu
-    quotas:
-      vision: {match: {accounts: [vision]}, deserved: 16}
-"""
+POLICY = gpu_pool(
+    quota("vision", deserved=16),
+)
 SOCKET = "/run/notify"  # inside the lab
 
 

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from slurmfair.view import load
+from tests.live.policies import gpu_pool, quota
 from tests.live.site import STATE, Site
 from tests.request_forms import FORMS
 
-POLICY = """
-version: 1
-cycle: {interval: {interval}}
-pools:
-  gpu:
-    partitions: [train, interactive]
-    resource: gres/gpu
-    quotas:
-      vision: {match: {accounts: [vision]}, deserved: 16, policy: fifo}
-      speech: {match: {accounts: [speech]}, deserved: 16, policy: fifo}
-"""
+POLICY = gpu_pool(
+    quota("vision", deserved=16, policy="fifo"),
+    quota("speech", deserved=16, policy="fifo"),
+)
 N_GPUS = 32
 WHOLE_NODE = ("--gpus=8", "-N1")
 

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
+from tests.live.policies import gpu_pool, quota
 from tests.live.site import Site
 
-POLICY = """
-version: 1
-cycle: {interval: {interval}}
-pools:
-  gpu:
-    partitions: [train, interactive]
-    resource: gres/gpu
-    quotas:
-      vision: {match: {accounts: [vision]}, deserved: 16, policy: fifo}
-      speech: {match: {accounts: [speech]}, deserved: 16, policy: round_robin}
-"""
+POLICY = gpu_pool(
+    quota("vision", deserved=16, policy="fifo"),
+    quota("speech", deserved=16, policy="round_robin"),
+)
 N_GPUS = 32
 
 
