@@ -55,7 +55,7 @@ while not over():
         sock.close()
 """
 # Half requests, requests without end, and full ones whose answers nobody reads.
-HOSTS = f"""{AGAIN_AND_AGAIN}
+HORDE = f"""{AGAIN_AND_AGAIN}
 import itertools
 asks = itertools.cycle([request[:20], b"x" * 1_000_000, request])
 crowd = []
@@ -98,7 +98,7 @@ def reports() -> Iterator[Line]:
         yield _compared(lab, "one of 100,000 jobs", ["sfprio", "-j", "5"], ["sprio", "-j", "5"], 3.0)
         site.wait(lambda: _cycle(site)["changes"] < SETTLED, "everything written", 300, every_s=3.0)
         yield from _while_read(site, f"{READERS:,} read at once", CROWD)
-        yield from _while_read(site, f"{HOSTILE:,} hostile clients call", HOSTS)
+        yield from _while_read(site, f"{HOSTILE:,} hostile clients call", HORDE)
         site.stop()
 
 

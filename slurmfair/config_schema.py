@@ -17,6 +17,7 @@ from slurmfair.config import (
 from slurmfair.config_kinds import LEVEL, TRUTH, Kind, choice, duration, nodes, number, several, whole
 from slurmfair.config_words import ADDRESS, CRON, LEVELS, MOMENT, NAMES, PATTERN, ZONE
 from slurmfair.model import RESOURCES
+from slurmfair.unfit import SURE_AFTER
 
 HIGHEST_RANK = 2_147_483_645  # the largest site_factor that Slurm took (SLURM.md 7)
 _SOME_RESOURCES = several("resources", RESOURCES)
@@ -98,7 +99,7 @@ POLICY_ROWS = (
     Row("aging_cap", "aging_cap", LEVEL, "intelligent: priority that ageing does not pass"),
     Row("aging_mode", "aging_mode", choice("step", "linear"), "intelligent: ageing in whole steps or evenly"),
     Row("starvation_guard", "starvation_guard_s", duration(), "intelligent: time as first aged low job until it blocks; 0 for never"),
-    Row("on_never_fit", "on_never_fit", choice("park", "block", "cancel"), "what becomes of a job that can never fit; cancel ends what of it waits, once 6 cycles in a row find it so"),
+    Row("on_never_fit", "on_never_fit", choice("park", "block", "cancel"), f"what becomes of a job that can never fit; cancel ends what of it waits, once {SURE_AFTER} cycles in a row find it so"),
     Row("fifo_scope", "fifo_scope", choice("quota", "gres_type", aliases={"queue": "quota"}), "fifo: what a blocked job stops"),
 )
 FAIL_OPEN_ROW = Row(

@@ -14,7 +14,7 @@ import numpy as np
 
 from slurmfair.errors import DaemonUnreachable
 
-FORMAT = 2
+FORMAT = 3
 PROMISED = 2  # of the column `reserved`
 
 # Every column of View.jobs: one row a record, pending or running, of the managed partitions.

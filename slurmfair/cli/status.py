@@ -86,9 +86,7 @@ def _pool_record(row: dict[str, Any], asked: Asked) -> dict[str, Any]:
         "fairshare_enabled": row["fairshare"]["enabled"],
         "history_from": number(row["history_from_s"]),
         "capacity_from": number(row["capacity_from_s"]),
-        "short": [
-            dict(zip(("quota", "share", "comes_to"), one, strict=True)) for one in row.get("short", [])
-        ],
+        "short": [dict(zip(("quota", "share", "comes_to"), one, strict=True)) for one in row["short"]],
         "pending": _pending(row["pool"], asked),
     }
 
@@ -134,13 +132,14 @@ def _history_line(row: dict[str, Any], at: Clock) -> str:
 
 def _short_line(row: dict[str, Any]) -> str:
     """Say whose promises exceed what there is, and what they come to; nothing where none do."""
-    if not row.get("short", []):
+    short = row["short"]
+    if not short:
         return ""
-    each = [
-        f"{path} {comes_to:.4g} of {share:.4g}" for path, share, comes_to in row.get("short", [])[:MOST_NAMED]
-    ]
-    more = f" and {len(row['short']) - MOST_NAMED} more" if len(row.get("short", [])) > MOST_NAMED else ""
-    return f"Short       {row['pool']}: more is promised and wanted than there is; in proportion {', '.join(each)}{more}\n"
+    each = ", ".join(f"{path} {comes_to:.4g} of {share:.4g}" for path, share, comes_to in short[:MOST_NAMED])
+    more = f" and {len(short) - MOST_NAMED} more" if len(short) > MOST_NAMED else ""
+    return (
+        f"Short       {row['pool']}: more is promised and wanted than there is; in proportion {each}{more}\n"
+    )
 
 
 def _pool_line(row: dict[str, Any], asked: Asked) -> str:
