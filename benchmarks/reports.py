@@ -18,7 +18,12 @@ N_JOBS, IN_ARRAY = 100_000, 10_000
 READERS, HOSTILE = 2000, 10_000
 ROUNDS, CYCLES = 3, 7  # rounds with and without a crowd, and cycles in each
 SETTLED = 10  # changes of a cycle: writing is over
-ROOM = {"MaxJobCount": str(2 * N_JOBS), "MaxArraySize": str(IN_ARRAY + 1)}
+# Room for the jobs; and schedulers at rest, for while they hold their locks everybody waits, by chance.
+CONF = {
+    "MaxJobCount": str(2 * N_JOBS),
+    "MaxArraySize": str(IN_ARRAY + 1),
+    "SchedulerParameters": "bf_interval=3600,sched_interval=3600",
+}
 # One queue in which nobody must wait for another, so that cycles write nothing once the first jobs have their ranks.
 POLICY = """
 version: 1
@@ -86,7 +91,7 @@ def reports() -> Iterator[Line]:
     """Compare our readers with Slurm's on one queue, by turns, and cycles with and without crowds of readers."""
     if NO_LAB is not None:
         return
-    with tempfile.TemporaryDirectory() as folder, Lab(dir=Path(folder) / "lab", conf=ROOM) as lab:
+    with tempfile.TemporaryDirectory() as folder, Lab(dir=Path(folder) / "lab", conf=CONF) as lab:
         lab.install_project()
         site = Site(lab, interval_s=10.0)
         site.fresh()
