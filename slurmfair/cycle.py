@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from slurmfair.config import Config, Pool
+from slurmfair.config import Config
+from slurmfair.entries import queue_of, request_of, seen_in
 from slurmfair.history import PoolUsage, no_usage
 from slurmfair.memory import Memory, PoolMemory
 from slurmfair.model import (
-    UNSET_S,
     Bools,
     Bytes,
     Change,
@@ -26,15 +26,15 @@ from slurmfair.model import (
 from slurmfair.order import order_jobs, rank_order
 from slurmfair.placing import NOT_STUCK, recalled, remembered, unplaced
 from slurmfair.plan import Pending, Plan, plan_changes
-from slurmfair.promises import Promises, promised, promises_of
+from slurmfair.promises import promises_of
 from slurmfair.ranks import RankScale, looks_pinned, rank_scale
 from slurmfair.release import release
 from slurmfair.shares import Shares, shares_of
-from slurmfair.slurm.parse import Tag, Waits
-from slurmfair.snapshot import PoolSnapshot, Snapshot, summed_up, take_snapshot
-from slurmfair.standing import TAGS, WAITS, Standing, marked, reason_classes, standings, tags
+from slurmfair.slurm.parse import Waits
+from slurmfair.snapshot import PoolSnapshot, Snapshot, take_snapshot
+from slurmfair.standing import WAITS, Standing, marked, reason_classes, standings
 from slurmfair.throttle import restored, throttles_of, wanted_throttle, without_ours
-from slurmfair.timers import Remembered, Seen, advance, after_pass, after_pause, eligible_since
+from slurmfair.timers import advance, after_pass, after_pause
 from slurmfair.unfit import SURE_AFTER, found_unfit, nothing_unfit, to_cancel
 from slurmfair.walk import Running
 
@@ -228,14 +228,14 @@ def _pool_cycle(
     now_s = snapshot.reading.now_s
     pool, quotas = found.pool, found.quotas
     timers = advance(
-        after_pause(memory.timers, pause_s), _seen(snapshot, pool, memory.timers.seen, requeued), now_s
+        after_pause(memory.timers, pause_s), seen_in(snapshot, pool, memory.timers.seen, requeued), now_s
     )
     main_free = int(found.room.free[found.classes.main])
     jobs, rows = snapshot.reading.jobs, found.entries.rows
     recall = recalled(memory.placing, jobs.job_id[rows], jobs.tasks_waiting[rows])
     stuck = unplaced(recall, main_free, pool.place_grace_s, now_s)
-    queue, at = _queue(snapshot, found, timers, stuck, memory.promises)
-    request = _request(found, queue)
+    queue, at = queue_of(snapshot, found, timers, stuck, memory.promises)
+    request = request_of(found, queue)
     resources = list(quotas.resources)
     shares = shares_of(
         quotas, found.room.capacity[resources].astype(np.float64), request, usage, pool.fairshare
@@ -279,83 +279,6 @@ def _pool_cycle(
             unfit,
         ),
     )
-
-
-def _seen(snapshot: Snapshot, pool: Pool, before: Seen, requeued: Mapping[int, int]) -> Seen:
-    """Return every entry of the pool that Slurm knows and that has not ended, ids ascending; `before` is the last look."""
-    jobs, standing = snapshot.reading.jobs, snapshot.standing
-    here = _in_pool(snapshot, pool) & (standing != Standing.ENDED)
-    leads = (jobs.het_id == 0) | (jobs.het_id == jobs.job_id)
-    rows = np.flatnonzero(here & leads)
-    rows = rows[np.argsort(jobs.job_id[rows], kind="stable")]
-    user_held = np.asarray([value == "JobHeldUser" for value in jobs.reason.values] or [False])
-    foreign = standing[rows] == Standing.FOREIGN_HOLD
-    later = jobs.begin_s[rows] > snapshot.reading.now_s
-    watched = np.isin(jobs.job_id[rows], before.entry_id[before.bound | before.user_held])
-    ours = tags(jobs)[rows] != TAGS.index(Tag.NONE)
-    return Seen(
-        entry_id=jobs.job_id[rows],
-        submit_s=jobs.submit_s[rows],
-        leaf=snapshot.leaf_of[rows].astype(np.int32),
-        job_priority=snapshot.job_priority[rows],
-        need=jobs.wanted[rows],
-        restarts=jobs.restarts[rows],
-        user_requeued_s=_times(requeued, jobs.job_id[rows]),
-        user_held=foreign & user_held[jobs.reason.codes[rows]],
-        bound=jobs.dependent[rows] | later,
-        since_s=eligible_since(jobs.submit_s[rows], jobs.eligible_s[rows], watched, ours),
-        path=tuple(quota.path for quota in pool.quotas),
-        policy=tuple(quota.policy.name for quota in pool.quotas),
-    )
-
-
-def _times(of_job: Mapping[int, int], job_id: Ints) -> Ints:
-    """Return the time of each job, UNSET_S where there is none."""
-    times = np.full(len(job_id), UNSET_S, dtype=np.int64)
-    for row in np.flatnonzero(np.isin(job_id, np.fromiter(of_job, dtype=np.int64))).tolist():
-        times[row] = of_job[int(job_id[row])]
-    return times
-
-
-def _in_pool(snapshot: Snapshot, pool: Pool) -> Bools:
-    index = next(i for i, found in enumerate(snapshot.pools) if found.pool is pool)
-    return (snapshot.pool_of == index) & (snapshot.leaf_of >= 0)
-
-
-def _queue(
-    snapshot: Snapshot, found: PoolSnapshot, timers: Remembered, stuck: Bools, promises: Promises
-) -> tuple[Queue, Ints]:
-    """Return the queue of a pass, and the row of each of its entries in the memory of timers."""
-    jobs, entries = snapshot.reading.jobs, found.entries
-    entry_id = jobs.job_id[entries.rows]
-    at = np.searchsorted(timers.seen.entry_id, entry_id)
-    queue = Queue(
-        entry_id=entry_id,
-        leaf=entries.leaf.astype(np.int32),
-        job_priority=snapshot.job_priority[entries.rows],
-        order_s=timers.order_s[at],
-        waiting_since_s=timers.waiting_since_s[at],
-        first_attempt_s=timers.first_attempt_s[at],
-        need=entries.need,
-        nodes=entries.nodes,
-        tasks=entries.tasks,
-        time_limit_s=jobs.time_limit_s[entries.rows],
-        classes=entries.classes,
-        lane=jobs.gpu_type.codes[entries.rows],
-        unplaced=stuck,
-        leading_since_s=timers.leading_since_s[at],
-        promised=promised(promises, found.pool, entry_id, timers.first_attempt_s[at]),
-    )
-    return queue, at
-
-
-def _request(found: PoolSnapshot, queue: Queue) -> Floats:
-    """Return what runs and waits, shape (n_quotas, n_resources)."""
-    quotas = found.quotas
-    waiting = np.zeros((len(quotas), len(quotas.resources)))
-    amount = queue.need[:, list(quotas.resources)] * queue.tasks[:, None]
-    np.add.at(waiting, queue.leaf, amount)
-    return found.allocated + summed_up(quotas, waiting)
 
 
 def _pending(
