@@ -140,7 +140,10 @@ class Past:
             self._keep(pool.name, past, merge_records(past.ledger, records))
 
     def _note_requeues(self, table: RunTable, now_s: int) -> None:
-        """Note which runs ended because somebody asked for it; Slurm's own requeues end them in other states."""
+        """Note which runs ended because somebody, or the job's own exit code, asked for it.
+
+        A run that lost its nodes ended in another state (docs/decisions/0018).
+        """
         asked = np.flatnonzero(table.state & STATE_FLAGS["REQUEUED"])
         by_time = asked[np.argsort(table.end_s[asked], kind="stable")]
         found = dict(zip(table.job_id[by_time].tolist(), table.end_s[by_time].tolist(), strict=True))
